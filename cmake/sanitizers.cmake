@@ -1,0 +1,5 @@
+# -DEMBERBANK_SANITIZE=address,undefined  or  thread
+if(EMBERBANK_SANITIZE)
+  add_compile_options(-fsanitize=${EMBERBANK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EMBERBANK_SANITIZE})
+endif()

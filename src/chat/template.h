@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "chat/conversation.h"
+#include "chat/tokenizer.h"
+#include "model_files/model_source.h"
+
+namespace chat {
+
+// A rendered prompt.
+struct RenderedPrompt {
+  std::string text;
+  std::vector<TokenId> tokens;  // of `text`, user text kept from forming special tokens
+};
+
+// A model's chat template (Jinja, by minijinja). Immutable and thread-safe.
+class ChatTemplate {
+ public:
+  // `fallback`: used when the files carry no template (`is_fallback()` tells). Errors: kBadModel with the line.
+  [[nodiscard]] static Result<std::shared_ptr<const ChatTemplate>> Load(
+      const model_files::TokenizerFiles& files, std::string_view fallback,
+      std::shared_ptr<const Tokenizer> tokenizer);  // shared: the template encodes what it renders
+  ~ChatTemplate();
+  ChatTemplate(const ChatTemplate&) = delete;
+  ChatTemplate& operator=(const ChatTemplate&) = delete;
+
+  [[nodiscard]] bool is_fallback() const;
+  [[nodiscard]] const std::string& source() const;
+
+  // Renders and encodes. A developer role becomes system where the template has none for it; tool-call arguments are
+  // given as mappings or strings, whichever the template prints. Errors (kInvalidRequest): the template's own
+  // raise_exception message.
+  [[nodiscard]] Result<RenderedPrompt> Render(const Conversation& conversation) const;
+
+ private:
+  struct Impl;
+  explicit ChatTemplate(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace chat

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token_constraint.h"
+#include "model_files/model_source.h"
+
+namespace chat {
+
+// Text <-> token ids, by Hugging Face tokenizers (rust/). Immutable and thread-safe.
+class Tokenizer {
+ public:
+  // From tokenizer.json or a GGUF vocabulary. Errors: kBadModel with the library's reason.
+  [[nodiscard]] static Result<std::shared_ptr<const Tokenizer>> Load(const model_files::TokenizerFiles& files);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  enum class SpecialTokens {
+    kParse,    // special tokens written out in the text become their ids: templates, /v1/completions
+    kAsText,   // they stay ordinary text
+  };
+  // `add_special`: also what the tokenizer's post-processor adds (BOS, ...). Templates bring their own BOS.
+  [[nodiscard]] Result<std::vector<TokenId>> Encode(std::string_view text, SpecialTokens special,
+                                                    bool add_special) const;
+
+  // Encodes a rendered template in which user text is known: `spans` are [begin, end) byte ranges of `text` whose
+  // special tokens must stay text (a user who writes <|im_end|> does not end the turn). Everything else parses.
+  struct Span {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  [[nodiscard]] Result<std::vector<TokenId>> EncodeWithPlainSpans(std::string_view text,
+                                                                  const std::vector<Span>& spans) const;
+
+  // Bytes that token stands for, exactly (byte-level tokens may be part of a character). Empty for ids unknown.
+  // Special tokens give their text.
+  [[nodiscard]] std::string_view TokenBytes(TokenId token) const;
+  [[nodiscard]] bool IsSpecial(TokenId token) const;
+
+  // As transformers' decode: whole list to text, invalid UTF-8 as U+FFFD.
+  [[nodiscard]] Result<std::string> Decode(const std::vector<TokenId>& tokens, bool skip_special) const;
+
+  // Id of a token by its text (also special ones), or -1.
+  [[nodiscard]] TokenId Find(std::string_view token_text) const;
+
+  [[nodiscard]] int vocab_size() const;
+
+  // Opaque handle of the Rust side, for grammar.h.
+  [[nodiscard]] const void* handle() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace chat

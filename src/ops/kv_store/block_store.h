@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ops {
+
+// Tokens in a KV block: the grain of sharing.
+inline constexpr int kBlockTokens = 64;
+
+using BlockId = std::int32_t;
+inline constexpr BlockId kNoBlock = -1;
+
+// Layers that share one block table because they keep the same range of positions.
+struct LayerGroup {
+  std::vector<int> layers;  // model layer numbers, ascending
+  int window = 0;           // sliding window in tokens (a token sees itself and window - 1 before it); 0 = full
+};
+
+// Storage of KV blocks, without their content: what the cache and the scheduler need. A block holds the K and V of
+// kBlockTokens consecutive tokens in all layers of one group. Blocks of a store draw on one byte budget. Used by
+// the engine thread only.
+class BlockStore {
+ public:
+  BlockStore() = default;
+  BlockStore(const BlockStore&) = delete;
+  BlockStore& operator=(const BlockStore&) = delete;
+  virtual ~BlockStore() = default;
+
+  [[nodiscard]] virtual const std::vector<LayerGroup>& groups() const = 0;
+
+  // Bytes of one block of group `group`.
+  [[nodiscard]] virtual std::uint64_t BlockBytes(int group) const = 0;
+
+  // A block with unspecified content, or nothing when it would exceed the budget.
+  [[nodiscard]] virtual std::optional<BlockId> Allocate(int group) = 0;
+
+  // Gives the block's memory back. REQUIRES: allocated, not freed before.
+  virtual void Free(int group, BlockId block) = 0;
+
+  [[nodiscard]] virtual std::uint64_t used_bytes() const = 0;
+  [[nodiscard]] virtual std::uint64_t budget_bytes() const = 0;
+};
+
+}  // namespace ops

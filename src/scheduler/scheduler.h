@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "cache/prefix_cache.h"
+#include "engine/engine.h"
+#include "scheduler/request.h"
+#include "scheduler/token_stream.h"
+
+namespace scheduler {
+
+struct SchedulerOptions {
+  int max_num_seqs = 16;          // sequences computed together
+  int prefill_step_size = 512;    // tokens a step may compute, decode rows included
+  int max_queue = 256;            // sequences waiting; more are refused with kOverloaded
+  std::int64_t context_length = 0;  // prompt + reply never exceed it
+};
+
+struct SchedulerStats {
+  int running = 0;
+  int waiting = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t requests_finished = 0;
+  std::uint64_t requests_cancelled = 0;
+  std::uint64_t requests_cancelled_in_queue = 0;
+  std::uint64_t requests_failed = 0;
+  std::uint64_t requests_refused = 0;
+  std::uint64_t prompt_tokens = 0;      // computed and cached
+  std::uint64_t cached_prompt_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+  cache::CacheStats cache;
+};
+
+// Continuous batching. Owns the one engine thread of a model: on it the engine and the cache are made, used and
+// destroyed. Every step takes one row of each decoding sequence, then fills the token budget with prefill chunks of
+// admitted sequences (interactive before background, longest banked prefix first, with ageing), so decoding streams
+// never stall behind a long prompt. Chunks end at multiples of 64 tokens where they can. A waiting request whose prefix a running one
+// is just prefilling waits for it. When blocks run out the youngest sequence is put back into the queue; its full
+// blocks stay in the bank.
+class Scheduler {
+ public:
+  // What runs on the engine thread: made there by `make`.
+  struct Parts {
+    std::unique_ptr<engine::Engine> engine;
+    std::unique_ptr<cache::PrefixCache> cache;  // on the engine's block store; destroyed before the engine
+  };
+  // Starts the engine thread, waits for `make` to finish there, and returns its error if it failed.
+  [[nodiscard]] static Result<std::unique_ptr<Scheduler>> Start(const SchedulerOptions& options,
+                                                                const Clock& clock,
+                                                                std::function<Result<Parts>()> make);
+  // Cancels everything and joins the thread.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Queues the sequences (n choices of one request: same prompt). Thread-safe. Errors: kOverloaded (queue full),
+  // kOutOfMemory (prompt + max_tokens can never fit in the KV budget: numbers named), kShuttingDown.
+  // REQUIRES: prompt not empty, prompt size + max_tokens <= context_length.
+  [[nodiscard]] Result<TokenStream> Submit(std::vector<Request> requests);
+
+  // Refuses new requests from now on; returns when all running ones have ended or `deadline` has passed (then
+  // the rest is cancelled).
+  void Drain(Clock::TimePoint deadline);
+
+  [[nodiscard]] SchedulerStats stats() const;
+
+  // Facts of the engine, for the banner and /v1/models.
+  struct EngineFacts {
+    int vocab_size = 0;
+    std::uint64_t weight_bytes = 0;
+    std::uint64_t kv_budget_bytes = 0;
+    std::uint64_t kv_block_bytes = 0;  // all groups
+    std::string fingerprint;
+  };
+  [[nodiscard]] const EngineFacts& facts() const;
+
+ private:
+  struct Impl;
+  explicit Scheduler(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace scheduler
