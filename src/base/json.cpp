@@ -4,7 +4,8 @@
 
 namespace {
 
-// Follows nlohmann's SAX events only to count depth: its own parser recurses in the destructor of what it built.
+// Follows nlohmann's SAX events only to count depth: its own parser recurses in the destructor of
+// what it built.
 class DepthCheck : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return true; }
