@@ -13,7 +13,8 @@ namespace model_files {
 class MappedFile {
  public:
   // Errors: kIo, naming the path and the system's reason.
-  [[nodiscard]] static Result<std::shared_ptr<const MappedFile>> Open(const std::filesystem::path& path);
+  [[nodiscard]] static Result<std::shared_ptr<const MappedFile>> Open(
+      const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -21,8 +22,8 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  // Tells the system that these bytes (inside bytes()) were read and need no page cache of this process any
-  // more: after a tensor is repacked, the mapping costs no resident memory.
+  // Tells the system that these bytes (inside bytes()) were read and need no page cache of this
+  // process any more: after a tensor is repacked, the mapping costs no resident memory.
   void DropPages(std::span<const std::byte> range) const;
 
  private:

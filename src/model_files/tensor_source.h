@@ -11,9 +11,9 @@
 
 namespace model_files {
 
-// How the bytes of a stored tensor are to be read. The quantised ones are GGUF's block formats; layouts as in
-// ggml's ggml-common.h. MLX affine weights are three plain tensors (see engine/weights.h): U32, and scales
-// and biases in F16, BF16 or F32.
+// How the bytes of a stored tensor are to be read. The quantised ones are GGUF's block formats;
+// layouts as in ggml's ggml-common.h. MLX affine weights are three plain tensors (see
+// engine/weights.h): U32, and scales and biases in F16, BF16 or F32.
 enum class TensorFormat : std::uint8_t {
   kF32,
   kF16,
@@ -37,8 +37,8 @@ enum class TensorFormat : std::uint8_t {
 
 // One tensor as it lies in its file. The bytes are mapped, not copied.
 struct TensorView {
-  std::string name;                        // Hugging Face name, also for GGUF files
-  std::string stored_name;                 // name in the file; for error messages
+  std::string name;         // Hugging Face name, also for GGUF files
+  std::string stored_name;  // name in the file; for error messages
   TensorFormat format = TensorFormat::kOther;
   std::string format_name;                 // as the file calls it, "BF16", "Q4_K"
   std::vector<std::int64_t> shape;         // row-major, outermost first: [n_out, n_in]
