@@ -1,10 +1,41 @@
-# Compile flags of the kernels, by file name: one translation unit an instruction set, chosen at run time.
+# Which files of ops/ are built, and with which flags, by file name: one translation unit an instruction set, chosen
+# at run time. A platform that lacks something gets a stub file instead of an #ifdef at the call:
+#   avx2*.cpp avx512*.cpp x86_*.cpp   x86-64 only        no_x86*.cpp    everywhere else
+#   linux_*.cpp                       Linux only         darwin_*.cpp   macOS only
 file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/ops/*.cpp")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(not_here "/no_x86[a-z0-9_]*\\.cpp$")
+else()
+  set(not_here "/(avx2|avx512|x86_)[a-z0-9_]*\\.cpp$")
+endif()
+if(APPLE)
+  set(not_this_system "/linux_[a-z0-9_]*\\.cpp$")
+else()
+  set(not_this_system "/darwin_[a-z0-9_]*\\.cpp$")
+endif()
 foreach(file IN LISTS kernels)
-  if(file MATCHES "/avx2[a-z_]*\\.cpp$" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  if(file MATCHES "${not_here}" OR file MATCHES "${not_this_system}")
+    set_source_files_properties("${file}" PROPERTIES HEADER_FILE_ONLY ON)
+  elseif(file MATCHES "_(test|bench)\\.cpp$")
+    continue()
+  elseif(file MATCHES "/avx2[a-z0-9_]*\\.cpp$")
     set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-ffp-contract=off")
-  elseif(file MATCHES "/avx512[a-z_]*\\.cpp$" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  elseif(file MATCHES "/avx512[a-z0-9_]*\\.cpp$")
     set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS
-      "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mfma;-mf16c;-ffp-contract=off")
+      "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mfma;-mf16c;-mprefer-vector-width=512;-ffp-contract=off;-Wno-maybe-uninitialized")
+  else()
+    # The order and rounding of every sum is part of the contract: no silent fusing here either.
+    set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
   endif()
 endforeach()
+
+option(EMBERBANK_BUILD_BENCH "Build the benchmark programs of the kernels" OFF)
+if(EMBERBANK_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+  foreach(file IN LISTS kernels)
+    if(file MATCHES "/([a-z0-9_]+_bench)\\.cpp$")
+      add_executable(${CMAKE_MATCH_1} "${file}")
+      target_link_libraries(${CMAKE_MATCH_1} PRIVATE ops benchmark::benchmark)
+    endif()
+  endforeach()
+endif()

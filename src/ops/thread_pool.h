@@ -5,9 +5,10 @@
 
 namespace ops {
 
-// The one pool of compute threads of a process. ParallelFor is called by one thread at a time (the engine's
-// stream); that thread takes part, so a pool of n runs n - 1 threads of its own. Workers spin a little before
-// they sleep, since a model's operations follow each other within microseconds.
+// The one pool of compute threads of a process. ParallelFor is called by one thread at a time (the
+// engine's stream); that thread takes part, so a pool of n runs n - 1 threads of its own. Workers
+// spin a little before they sleep, since a model's operations follow each other within
+// microseconds.
 class ThreadPool {
  public:
   // REQUIRES: n_threads >= 1.
@@ -18,8 +19,8 @@ class ThreadPool {
 
   [[nodiscard]] int size() const { return n_threads_; }
 
-  // Runs task(i) for each i in [0, n_tasks), each once, on any thread, in any order; returns when all are done.
-  // `task` must not throw and must not call ParallelFor.
+  // Runs task(i) for each i in [0, n_tasks), each once, on any thread, in any order; returns when
+  // all are done. `task` must not throw and must not call ParallelFor.
   void ParallelFor(int n_tasks, const std::function<void(int)>& task);
 
  private:

@@ -15,12 +15,13 @@ inline constexpr BlockId kNoBlock = -1;
 // Layers that share one block table because they keep the same range of positions.
 struct LayerGroup {
   std::vector<int> layers;  // model layer numbers, ascending
-  int window = 0;           // sliding window in tokens (a token sees itself and window - 1 before it); 0 = full
+  int window =
+      0;  // sliding window in tokens (a token sees itself and window - 1 before it); 0 = full
 };
 
-// Storage of KV blocks, without their content: what the cache and the scheduler need. A block holds the K and V of
-// kBlockTokens consecutive tokens in all layers of one group. Blocks of a store draw on one byte budget. Used by
-// the engine thread only.
+// Storage of KV blocks, without their content: what the cache and the scheduler need. A block holds
+// the K and V of kBlockTokens consecutive tokens in all layers of one group. Blocks of a store draw
+// on one byte budget. Used by the engine thread only.
 class BlockStore {
  public:
   BlockStore() = default;

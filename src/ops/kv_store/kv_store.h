@@ -30,12 +30,15 @@ struct KvStoreSpec {
 // KV blocks with their content.
 //
 // Native layout of one block (group with L layers, element type of `dtype`), the kernels' order:
-//   [L][n_kv_heads][ K: head_dim x kBlockTokens (token fastest) | V: kBlockTokens x head_dim (dim fastest) ]
-// so that a score is a sum over head_dim with tokens in the vector lanes, and an output is a sum over tokens with
-// dims in the lanes: no order of summation depends on how many rows are computed together. Memory is reserved for
-// the whole budget and committed block by block on first use; Free gives the pages back.
+//   [L][n_kv_heads][ K: head_dim x kBlockTokens (token fastest) | V: kBlockTokens x head_dim (dim
+//   fastest) ]
+// so that a score is a sum over head_dim with tokens in the vector lanes, and an output is a sum
+// over tokens with dims in the lanes: no order of summation depends on how many rows are computed
+// together. Memory is reserved for the whole budget and committed block by block on first use; Free
+// gives the pages back.
 //
-// The reference store keeps, per block and layer, MLX arrays k and v [kBlockTokens, n_kv_heads, head_dim].
+// The reference store keeps, per block and layer, MLX arrays k and v [kBlockTokens, n_kv_heads,
+// head_dim].
 class KvStore : public BlockStore {
  public:
   [[nodiscard]] virtual const KvStoreSpec& spec() const = 0;
@@ -47,7 +50,8 @@ class KvStore : public BlockStore {
   };
   [[nodiscard]] virtual LayerPlace PlaceOf(int layer) const = 0;
 
-  // Native only: first byte of the part of `block` that belongs to the group's layer number `index`.
+  // Native only: first byte of the part of `block` that belongs to the group's layer number
+  // `index`.
   [[nodiscard]] virtual std::byte* LayerData(int group, BlockId block, int index) = 0;
 
   // Reference only: the arrays of a block's layer, replaced as a whole when tokens are added.

@@ -20,18 +20,21 @@ enum class WeightFormat : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kMlxAffine,  // `bits` 2, 3, 4, 5, 6 or 8; value = scale * code + bias, per row and `group_size` inputs
+  kMlxAffine,  // `bits` 2, 3, 4, 5, 6 or 8; value = scale * code + bias, per row and `group_size`
+               // inputs
 };
 
 enum class ScaleFormat : std::uint8_t { kF32, kF16, kBF16 };
 
-// A matrix [n_out, n_in] as it lies in its file; the spans must stay valid while Linear is being made, no longer.
+// A matrix [n_out, n_in] as it lies in its file; the spans must stay valid while Linear is being
+// made, no longer.
 struct WeightSource {
   std::string name;  // for error messages
   WeightFormat format = WeightFormat::kF32;
   int n_out = 0;
   int n_in = 0;
-  std::span<const std::byte> data;    // row-major; kMlxAffine: U32 words, codes packed little end first, no gaps
+  std::span<const std::byte>
+      data;  // row-major; kMlxAffine: U32 words, codes packed little end first, no gaps
   std::span<const std::byte> scales;  // kMlxAffine: [n_out, n_in / group_size]
   std::span<const std::byte> biases;  // kMlxAffine: same
   ScaleFormat scale_format = ScaleFormat::kF16;

@@ -1,0 +1,20 @@
+#include "ops/attention/attention.h"
+
+#include "ops/attention/native_attention.h"
+#include "ops/attention/reference_attention.h"
+
+namespace ops {
+
+namespace mx = mlx::core;
+
+mx::array Attention(const Context& context, const AttentionSpec& spec, const mx::array& qkv,
+                    const mx::array& angles, const std::optional<mx::array>& q_norm,
+                    const std::optional<mx::array>& k_norm, const StepBatch& batch,
+                    KvStore& store) {
+  if (context.path == KernelPath::kReference) {
+    return ReferenceAttention(spec, qkv, angles, q_norm, k_norm, batch, store);
+  }
+  return NativeAttention(context, spec, qkv, angles, q_norm, k_norm, batch, store);
+}
+
+}  // namespace ops

@@ -1,0 +1,95 @@
+#pragma once
+
+// The one matrix product of attention: C[rows, n] = (C or 0) + A[rows, depth] * B[depth, n], each
+// element of C summed over the depth in ascending order with one fused multiply-add a step. How
+// rows and columns are cut into register tiles depends on the instruction set and changes no bit.
+
+#include <cstddef>
+
+namespace ops {
+
+inline constexpr int kMaxTileRows = 6;
+
+template <class T>
+struct Product {
+  const float* a = nullptr;
+  std::ptrdiff_t a_stride = 0;
+  const T* b = nullptr;
+  std::ptrdiff_t b_stride = 0;
+  float* c = nullptr;
+  std::ptrdiff_t c_stride = 0;
+  int n_rows = 0;
+  int n = 0;  // a multiple of 16
+  int depth_begin = 0;
+  int depth_end = 0;
+};
+
+template <class V, int kRows, int kVectors, bool kAccumulate, class T>
+inline void RegisterTile(const Product<T>& p, const float* a, const T* b, float* c) {
+  V sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      sums[r][j] = kAccumulate ? V::Load(c + r * p.c_stride + j * V::kLanes) : V::Zero();
+    }
+  }
+  for (std::ptrdiff_t k = p.depth_begin; k < p.depth_end; ++k) {
+    V bs[kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      bs[j] = V::Load(b + k * p.b_stride + j * V::kLanes);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const V x = V::Set(a[r * p.a_stride + k]);
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j) {
+        sums[r][j] = V::Fma(x, bs[j], sums[r][j]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      sums[r][j].Store(c + r * p.c_stride + j * V::kLanes);
+    }
+  }
+}
+
+// Columns of kRows rows, widest tiles first.
+template <class V, int kRows, int kVectors, bool kAccumulate, class T>
+inline void RowTile(const Product<T>& p, int row, int column) {
+  for (; column + kVectors * V::kLanes <= p.n; column += kVectors * V::kLanes) {
+    RegisterTile<V, kRows, kVectors, kAccumulate>(p, p.a + row * p.a_stride, p.b + column,
+                                                  p.c + row * p.c_stride + column);
+  }
+  if constexpr (kVectors > 1) {
+    RowTile<V, kRows, kVectors / 2, kAccumulate>(p, row, column);
+  }
+}
+
+// The widest tile of kRows rows that fits the registers: 4, 2 or 1 vectors.
+template <class V, int kRows>
+inline constexpr int kTileVectors =
+    V::kAccumulators / kRows >= 4 ? 4 : (V::kAccumulators / kRows >= 2 ? 2 : 1);
+
+template <class V, int kRows, bool kAccumulate, class T>
+inline void Rows(const Product<T>& p, int row) {
+  for (; row + kRows <= p.n_rows; row += kRows) {
+    RowTile<V, kRows, kTileVectors<V, kRows>, kAccumulate>(p, row, 0);
+  }
+  if constexpr (kRows > 1) {
+    if (row < p.n_rows) {
+      Rows<V, kRows - 1, kAccumulate>(p, row);
+    }
+  }
+}
+
+template <class V, bool kAccumulate, class T>
+inline void Multiply(const Product<T>& p) {
+  Rows<V, kMaxTileRows, kAccumulate>(p, 0);
+}
+
+}  // namespace ops

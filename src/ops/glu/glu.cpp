@@ -1,0 +1,53 @@
+#include "ops/glu/glu.h"
+
+#include <mlx/ops.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "ops/native_op.h"
+#include "ops/vector/row_kernels.h"
+#include "ops/vector/row_split.h"
+
+namespace ops {
+namespace {
+
+namespace mx = mlx::core;
+
+mx::array Activate(const mx::array& x, Activation activation) {
+  if (activation == Activation::kSilu) {
+    return mx::multiply(x, mx::sigmoid(x));
+  }
+  const auto factor = static_cast<float>(std::sqrt(2.0 / std::numbers::pi));
+  const mx::array cubic =
+      mx::add(x, mx::multiply(mx::array(0.044715F), mx::power(x, mx::array(3.0F))));
+  const mx::array tanh = mx::tanh(mx::multiply(mx::array(factor), cubic));
+  return mx::multiply(mx::multiply(mx::array(0.5F), x), mx::add(mx::array(1.0F), tanh));
+}
+
+}  // namespace
+
+mx::array GatedLinearUnit(const Context& context, const mx::array& gate_up, Activation activation) {
+  const int d = gate_up.shape(-1) / 2;
+  if (context.path == KernelPath::kReference) {
+    const std::vector<mx::array> halves = mx::split(gate_up, 2, -1);
+    return mx::multiply(Activate(halves[0], activation), halves[1]);
+  }
+  mx::Shape shape = gate_up.shape();
+  shape.back() = d;
+  return NativeOp(
+      "GatedLinearUnit", {gate_up}, shape, mx::float32,
+      [context, d, activation](const std::vector<mx::array>& in, std::vector<mx::array>& out) {
+        const RowKernels& kernels = RowKernelsFor(context.instruction_set);
+        const auto kernel =
+            activation == Activation::kSilu ? kernels.silu_glu : kernels.gelu_tanh_glu;
+        SplitRows(*context.pool, static_cast<int>(out[0].size()) / d, 3 * d, [&](RowRange range) {
+          kernel({.gate_up = in[0].data<float>() + static_cast<std::ptrdiff_t>(range.begin) * 2 * d,
+                  .y = out[0].data<float>() + static_cast<std::ptrdiff_t>(range.begin) * d,
+                  .n_rows = range.end - range.begin,
+                  .d = d});
+        });
+      });
+}
+
+}  // namespace ops

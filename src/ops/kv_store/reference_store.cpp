@@ -1,0 +1,65 @@
+// The reference KvStore: MLX arrays, replaced as a whole when tokens are added.
+
+#include <mlx/ops.h>
+
+#include <cassert>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "ops/kv_store/shared_accounting.h"
+
+namespace ops {
+namespace {
+
+namespace mx = mlx::core;
+
+class ReferenceKvStore final : public AccountedKvStore {
+ public:
+  explicit ReferenceKvStore(const KvStoreSpec& spec)
+      : AccountedKvStore(
+            spec, std::vector<BlockId>(spec.groups.size(), std::numeric_limits<BlockId>::max())),
+        blocks_(spec.groups.size()) {}
+
+  [[nodiscard]] std::byte* LayerData(int /*group*/, BlockId /*block*/, int /*index*/) override {
+    assert(false && "the reference store has arrays, not bytes");
+    std::abort();
+  }
+
+  [[nodiscard]] BlockArrays& Arrays(int group, BlockId block, int index) override {
+    assert(ids(group).IsTaken(block));
+    return Layers(group, block)[static_cast<std::size_t>(index)];
+  }
+
+ protected:
+  void OnAllocate(int group, BlockId block) override {
+    auto& blocks = blocks_[static_cast<std::size_t>(group)];
+    if (blocks.size() <= static_cast<std::size_t>(block)) {
+      blocks.resize(static_cast<std::size_t>(block) + 1);
+    }
+    // Finite everywhere, since masked positions are multiplied with a weight of 0.
+    const mx::Shape shape{kBlockTokens, spec().n_kv_heads, spec().head_dim};
+    const mx::array zeros =
+        mx::zeros(shape, spec().dtype == KvDtype::kF32 ? mx::float32 : mx::float16);
+    Layers(group, block)
+        .assign(groups()[static_cast<std::size_t>(group)].layers.size(),
+                BlockArrays{.k = zeros, .v = zeros});
+  }
+
+  void OnFree(int group, BlockId block) override { Layers(group, block).clear(); }
+
+ private:
+  [[nodiscard]] std::vector<BlockArrays>& Layers(int group, BlockId block) {
+    return blocks_[static_cast<std::size_t>(group)][static_cast<std::size_t>(block)];
+  }
+
+  std::vector<std::vector<std::vector<BlockArrays>>> blocks_;  // [group][block][layer of the group]
+};
+
+}  // namespace
+
+std::unique_ptr<KvStore> MakeReferenceKvStore(KvStoreSpec spec) {
+  return std::make_unique<ReferenceKvStore>(spec);
+}
+
+}  // namespace ops

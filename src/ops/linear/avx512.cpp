@@ -1,0 +1,156 @@
+// Int8 products with AVX-512 VNNI: a vector is four inputs of 16 channels (vpdpbusd).
+#include <immintrin.h>
+
+#include <array>
+#include <cstring>
+
+#include "ops/linear/avx512_parts.h"
+#include "ops/linear/kernels.h"
+
+namespace ops::linear {
+namespace {
+
+// Rows of a full block. Of the 32 registers each row takes two (dot, acc); 12 leave room for
+// weights and scales.
+constexpr int kRows = 12;
+
+__m512i Broadcast(const std::int8_t* four) {
+  std::int32_t bits = 0;
+  std::memcpy(&bits, four, sizeof(bits));
+  return _mm512_set1_epi32(bits);
+}
+
+// dot[r] += vector (inputs 4 v .. 4 v + 3) * x of each row; x: [R][32].
+template <int R>
+[[gnu::always_inline]] inline void AddVector(__m512i weights, const std::int8_t* x, int v,
+                                             __m512i* dot) {
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    dot[r] = _mm512_dpbusd_epi32(dot[r], weights, Broadcast(x + r * kGroup + 4 * v));
+  }
+}
+
+template <int R>
+[[gnu::always_inline]] inline void AddScaled(const __m512i* dot, const float* scales,
+                                             const float* x_scales, __m512* acc) {
+  const __m512 scale = _mm512_loadu_ps(scales);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r]),
+                             _mm512_mul_ps(scale, _mm512_set1_ps(x_scales[r])), acc[r]);
+  }
+}
+
+template <int R>
+[[gnu::always_inline]] inline void Start(const std::int32_t* offsets, __m512i* dot) {
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    dot[r] = _mm512_set1_epi32(offsets[r]);
+  }
+}
+
+template <int R, int kStored>
+[[gnu::always_inline]] inline void AddGroup(const std::uint8_t* codes, const std::int8_t* x,
+                                            __m512i* dot) {
+  if constexpr (kStored == 8) {
+#pragma GCC unroll 8
+    for (int v = 0; v < 8; ++v) {
+      AddVector<R>(_mm512_loadu_si512(codes + 64 * v), x, v, dot);
+    }
+  } else {
+    const __m512i nibble = _mm512_set1_epi8(0xF);
+#pragma GCC unroll 8
+    for (int v = 0; v < 4; ++v) {
+      const __m512i both = _mm512_loadu_si512(codes + 64 * v);
+      AddVector<R>(_mm512_and_si512(both, nibble), x, v, dot);
+      AddVector<R>(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x, v + 4, dot);
+    }
+  }
+}
+
+template <int R>
+[[gnu::always_inline]] inline void AddTwoHalves(const TileProduct& p, int g, __m512* acc) {
+  const std::uint8_t* codes = p.codes + 512 * g;
+  const std::int8_t* x = p.x + g * R * kGroup;
+  __m512i dot[R];
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    Start<R>(p.offsets + (2 * g + half) * R, dot);
+#pragma GCC unroll 8
+    for (int v = 4 * half; v < 4 * half + 4; ++v) {
+      AddVector<R>(_mm512_loadu_si512(codes + 64 * v), x, v, dot);
+    }
+    AddScaled<R>(dot, p.scales + (2 * g + half) * kTile, p.x_scales + g * R, acc);
+  }
+}
+
+template <int R, Product kProduct, int kStored>
+void Run(const TileProduct& p) {
+  __m512 acc[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    acc[r] = p.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(p.acc + r * p.acc_stride);
+  }
+  for (int g = 0; g < p.n_groups; ++g) {
+    if constexpr (kProduct == Product::kSymmetric16) {
+      AddTwoHalves<R>(p, g, acc);
+      continue;
+    }
+    __m512i dot[R];
+    Start<R>(p.offsets + g * R, dot);
+    AddGroup<R, kStored>(p.codes + 64 * kStored * g, p.x + g * R * kGroup, dot);
+    AddScaled<R>(dot, p.scales + g * kTile, p.x_scales + g * R, acc);
+    if constexpr (kProduct == Product::kAffine) {
+      const __m512 bias = _mm512_loadu_ps(p.biases + g * kTile);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        acc[r] = _mm512_fmadd_ps(bias, _mm512_set1_ps(p.x_sums[g * R + r]), acc[r]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    _mm512_storeu_ps(p.acc + r * p.acc_stride, acc[r]);
+  }
+}
+
+using RunFunction = void (*)(const TileProduct&);
+
+template <Product kProduct, int kStored, int... kIndex>
+constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
+    std::integer_sequence<int, kIndex...>) {
+  return {&Run<kIndex + 1, kProduct, kStored>...};
+}
+
+template <Product kProduct, int kStored>
+constexpr auto kTable = MakeTable<kProduct, kStored>(std::make_integer_sequence<int, kRows>());
+
+void Multiply(int rows, const TileProduct& p) {
+  const std::size_t index = static_cast<std::size_t>(rows - 1);
+  if (p.product == Product::kSymmetric16) {
+    kTable<Product::kSymmetric16, 8>[index](p);
+  } else if (p.product == Product::kAffine) {
+    p.stored_bits == 4 ? kTable<Product::kAffine, 4>[index](p)
+                       : kTable<Product::kAffine, 8>[index](p);
+  } else {
+    p.stored_bits == 4 ? kTable<Product::kSymmetric, 4>[index](p)
+                       : kTable<Product::kSymmetric, 8>[index](p);
+  }
+}
+
+int CodeBias(int /*code_bits*/) { return 0; }
+
+}  // namespace
+
+const Kernels kAvx512Kernels = {
+    .coded_rows = kRows,
+    .float_rows = kAvx512FloatRows,
+    .code_bias = &CodeBias,
+    .quantize = &Avx512Quantize,
+    .expand_scales = &Avx512ExpandScales,
+    .expand_codes = &Avx512ExpandCodes,
+    .multiply = &Multiply,
+    .multiply_float = &Avx512MultiplyFloat,
+};
+
+}  // namespace ops::linear

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ops/linear/kernels.h"
+
+namespace ops::linear {
+
+// The parts of kAvx512Kernels that lie in files of their own; contracts in kernels.h.
+inline constexpr int kAvx512FloatRows = 12;
+
+void Avx512Quantize(const float* x, std::ptrdiff_t stride, int rows, int n_in,
+                    const QuantizedBlock& out);
+void Avx512ExpandScales(const PackedScales& packed, const ScaleRange& range, float* scales,
+                        float* biases);
+void Avx512ExpandCodes(const std::uint8_t* packed, int n_groups, std::uint8_t* codes);
+void Avx512MultiplyFloat(int rows, const FloatProduct& product);
+
+}  // namespace ops::linear

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/cpu_features.h"
+#include "ops/linear/coding.h"
+
+namespace ops::linear {
+
+// Output channels of a tile: one 512-bit vector of int32 or float32.
+inline constexpr int kTile = 16;
+// Most rows that any kernel computes together.
+inline constexpr int kMaxRows = 12;
+
+// One row block of activations, rounded to int8. R rows side by side, so that a kernel walks one
+// stream:
+struct QuantizedBlock {
+  std::int8_t* codes = nullptr;  // [n_in / 32][R][32]
+  float* scales = nullptr;       // [n_in / 32][R], max|x| / 127 of the 32
+  float* scaled_sums = nullptr;  // [n_in / 32][R], scale * float(sum of the 32 codes)
+  std::int32_t* sums = nullptr;  // [n_in / 16][R], of 16 codes
+};
+
+// Scales of one tile as they are stored, [scale group][16] each.
+struct PackedScales {
+  const std::byte* scales = nullptr;  // ScaleKind's type; kSuper: f16 super scales [n_in / 256][16]
+  const std::byte* biases = nullptr;  // affine only; likewise
+  const std::int8_t* sub_scales = nullptr;  // kSuper only
+  const std::int8_t* sub_biases = nullptr;  // kSuper and affine only
+};
+
+// Which scale groups to expand: those of inputs [first_input, first_input + n_inputs), multiples
+// of 32.
+struct ScaleRange {
+  ScaleKind kind = ScaleKind::kF16;
+  int scale_group = 32;
+  int first_input = 0;
+  int n_inputs = 0;
+};
+
+enum class Product : std::uint8_t {
+  kSymmetric,    // one scale per 32 inputs
+  kSymmetric16,  // one scale per 16 inputs
+  kAffine,       // scale and bias per 32 inputs
+};
+
+// A tile's inputs times a row block. For each row r and channel c, over the groups g in ascending
+// order:
+//   dot = offsets[g][r] + sum of (code - code_bias) * x          exact int32, |dot| < 2^24
+//   acc = fma(float(dot), scales[g][c] * x_scales[g][r], acc)
+//   acc = fma(biases[g][c], x_sums[g][r], acc)                   kAffine only
+// kSymmetric16 has two halves of a group, each with its own offset and scale, added in order.
+// Every kernel does these operations, each rounded as written: all instruction sets give the same
+// bits.
+struct TileProduct {
+  Product product = Product::kSymmetric;
+  int code_bits = 8;                    // upper bound of the codes, 2 to 8
+  int stored_bits = 8;                  // 4: as packed; 8: one byte a code
+  int n_groups = 0;                     // groups of 32 inputs
+  const std::uint8_t* codes = nullptr;  // [n_groups][256 or 512 bytes]
+  const float* scales = nullptr;        // [n_groups (x 2)][16]
+  const float* biases = nullptr;        // [n_groups][16]
+  const std::int8_t* x = nullptr;       // [n_groups][R][32]
+  const float* x_scales = nullptr;      // [n_groups][R]
+  const float* x_sums = nullptr;        // [n_groups][R]
+  const std::int32_t* offsets =
+      nullptr;           // [n_groups (x 2)][R]: (code_bias - zero) * sum of x codes
+  float* acc = nullptr;  // row r, channel c at acc[r * acc_stride + c]
+  std::ptrdiff_t acc_stride = 0;
+  bool fresh = true;  // start from 0 instead of from *acc
+};
+
+// Float weights: acc = fma(x, w, acc) over the inputs in ascending order.
+struct FloatProduct {
+  WeightFormat format = WeightFormat::kF32;  // kF32, kF16 or kBF16
+  int n_in = 0;
+  const std::byte* weights = nullptr;  // [n_in][16] in `format`
+  const float* x = nullptr;            // [n_in][R]
+  float* acc = nullptr;                // row r, channel c at acc[r * acc_stride + c]
+  std::ptrdiff_t acc_stride = 0;
+  bool fresh = true;  // start from 0 instead of from *acc
+};
+
+// The kernels of one instruction set.
+struct Kernels {
+  int coded_rows;  // R of a full block of quantised rows, <= kMaxRows; any smaller R is allowed too
+  int float_rows;  // the same for float weights
+
+  // What the kernel subtracts from codes of this width by itself (see TileProduct).
+  int (*code_bias)(int code_bits);
+
+  // x: `rows` rows of n_in floats, `stride` apart.
+  void (*quantize)(const float* x, std::ptrdiff_t stride, int rows, int n_in,
+                   const QuantizedBlock& out);
+
+  // Values of 16 channels as float32, [n_inputs / max(32, ...)]: one row of 16 per 32 inputs, or
+  // per 16 where scale_group is 16. `biases` may be null.
+  void (*expand_scales)(const PackedScales& packed, const ScaleRange& range, float* scales,
+                        float* biases);
+
+  // Packed 4-bit codes to one byte each.
+  void (*expand_codes)(const std::uint8_t* packed, int n_groups, std::uint8_t* codes);
+
+  void (*multiply)(int rows, const TileProduct& product);
+  void (*multiply_float)(int rows, const FloatProduct& product);
+};
+
+// REQUIRES: the machine has the set. Sets without kernels of their own get the plain ones.
+[[nodiscard]] const Kernels& KernelsFor(InstructionSet set);
+
+// A file each.
+extern const Kernels kPlainKernels;
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+
+}  // namespace ops::linear

@@ -1,0 +1,268 @@
+#include "ops/linear/native_product.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <optional>
+
+namespace ops::linear {
+namespace {
+
+// Inputs that a tile's scratch covers: 16 KiB of codes and 4 KiB of scales stay in the L1 cache.
+constexpr int kChunk = 1024;
+// Inputs of a float chunk: 32 KiB of float32 weights at most.
+constexpr int kFloatChunk = 512;
+// Rows of a super block: with kChunk inputs each 512 KiB of activations, which the L2 cache keeps
+// for all tiles of a unit.
+constexpr int kSuperRows = 512;
+// Tiles of a unit when several row blocks pass them; more would only make the ends uneven.
+constexpr int kMaxUnitTiles = 8;
+// Tasks a thread: few enough to cost nothing, enough to even out threads of unlike speed.
+constexpr int kTasksPerThread = 8;
+
+std::size_t Size(int n) { return static_cast<std::size_t>(n); }
+
+int DivideUp(int a, int b) { return (a + b - 1) / b; }
+
+Product ProductOf(const Coding& coding) {
+  if (coding.affine) {
+    return Product::kAffine;
+  }
+  return coding.scale_group == 16 ? Product::kSymmetric16 : Product::kSymmetric;
+}
+
+int BlocksPerSuper(const RowBlocks& blocks) { return std::max(1, kSuperRows / blocks.rows); }
+
+BlockRange BlocksOf(const RowBlocks& blocks, int super) {
+  const int step = BlocksPerSuper(blocks);
+  return {.first = super * step, .end = std::min(blocks.n_blocks, (super + 1) * step)};
+}
+
+}  // namespace
+
+// The activations in the forms that the parts want.
+struct NativeProduct::Inputs {
+  std::optional<QuantizedRows> coded;
+  std::optional<TransposedRows> floats;
+
+  [[nodiscard]] int n_supers(const RowBlocks& blocks) const {
+    return DivideUp(blocks.n_blocks, BlocksPerSuper(blocks));
+  }
+};
+
+// Consecutive tiles of one part: what a task works on.
+struct NativeProduct::Unit {
+  std::size_t part = 0;
+  int first_tile = 0;
+  int end_tile = 0;
+};
+
+// The inputs of one tile that fit into scratch, from first_input on.
+struct NativeProduct::Chunk {
+  std::size_t part = 0;
+  int tile = 0;
+  int first_input = 0;
+};
+
+NativeProduct::NativeProduct(std::vector<PackedMatrix> parts, std::vector<float> bias,
+                             const Kernels& kernels, ThreadPool& pool)
+    : parts_(std::move(parts)), bias_(std::move(bias)), kernels_(kernels), pool_(pool) {
+  for (const PackedMatrix& part : parts_) {
+    first_out_.push_back(n_out_);
+    n_out_ += part.n_out();
+    const OffsetKind kind = KindOf(part);
+    auto found = std::find(kinds_.begin(), kinds_.end(), kind);
+    part_kind_.push_back(static_cast<std::size_t>(found - kinds_.begin()));
+    if (found == kinds_.end() && !part.is_float()) {
+      kinds_.push_back(kind);
+    }
+  }
+}
+
+OffsetKind NativeProduct::KindOf(const PackedMatrix& part) const {
+  const Coding& coding = part.coding();
+  return {.factor = kernels_.code_bias(coding.code_bits) - coding.zero,
+          .sixteen = coding.scale_group == 16};
+}
+
+std::uint64_t NativeProduct::bytes() const {
+  std::uint64_t sum = bias_.size() * sizeof(float);
+  for (const PackedMatrix& part : parts_) {
+    sum += part.bytes();
+  }
+  return sum;
+}
+
+NativeProduct::Unit NativeProduct::FindUnit(int index, int tiles_per_unit) const {
+  std::size_t part = 0;
+  while (index >= DivideUp(parts_[part].n_tiles(), tiles_per_unit)) {
+    index -= DivideUp(parts_[part].n_tiles(), tiles_per_unit);
+    ++part;
+  }
+  const int first = index * tiles_per_unit;
+  return {.part = part,
+          .first_tile = first,
+          .end_tile = std::min(first + tiles_per_unit, parts_[part].n_tiles())};
+}
+
+void NativeProduct::Multiply(const float* x, int n_rows, float* y) const {
+  if (n_rows == 0) {
+    return;
+  }
+  Inputs inputs;
+  int n_supers = 1;
+  int n_tiles = 0;
+  for (const PackedMatrix& part : parts_) {
+    n_tiles += part.n_tiles();
+    if (part.is_float() && !inputs.floats) {
+      inputs.floats.emplace(x, RowBlocks(n_rows, kernels_.float_rows), n_in(), pool_);
+      n_supers = std::max(n_supers, inputs.n_supers(inputs.floats->blocks()));
+    } else if (!part.is_float() && !inputs.coded) {
+      inputs.coded.emplace(x, RowBlocks(n_rows, kernels_.coded_rows), n_in(), kernels_, kinds_,
+                           pool_);
+      n_supers = std::max(n_supers, inputs.n_supers(inputs.coded->blocks()));
+    }
+  }
+  const int wanted_tasks = pool_.size() * kTasksPerThread;
+  int tiles_per_unit = std::max(1, DivideUp(n_tiles * n_supers, wanted_tasks));
+  if (n_rows > kMaxRows) {
+    tiles_per_unit = std::min(tiles_per_unit, kMaxUnitTiles);
+  }
+  int n_units = 0;
+  for (const PackedMatrix& part : parts_) {
+    n_units += DivideUp(part.n_tiles(), tiles_per_unit);
+  }
+  pool_.ParallelFor(n_units * n_supers, [&](int task) {
+    RunUnit(inputs, FindUnit(task % n_units, tiles_per_unit), task / n_units, y);
+  });
+}
+
+void NativeProduct::RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const {
+  if (parts_[unit.part].is_float()) {
+    if (super < inputs.n_supers(inputs.floats->blocks())) {
+      RunFloat(*inputs.floats, unit, super, y);
+    }
+    return;
+  }
+  if (super >= inputs.n_supers(inputs.coded->blocks())) {
+    return;
+  }
+  // One row block: tile after tile, as they lie in memory. More: some tiles share a chunk of
+  // activations.
+  const int step = inputs.coded->blocks().n_blocks > 1 ? kMaxUnitTiles : 1;
+  for (int tile = unit.first_tile; tile < unit.end_tile; tile += step) {
+    RunCoded(
+        *inputs.coded,
+        {.part = unit.part, .first_tile = tile, .end_tile = std::min(tile + step, unit.end_tile)},
+        super, y);
+  }
+}
+
+void NativeProduct::RunCoded(const QuantizedRows& x, const Unit& unit, int super, float* y) const {
+  const BlockRange range = BlocksOf(x.blocks(), super);
+  std::array<TileSums, kMaxUnitTiles> sums;
+  std::vector<float> aside;
+  for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
+    sums[Size(tile - unit.first_tile)] = MakeSums(unit.part, tile, x.blocks(), range, y, aside);
+  }
+  for (int first = 0; first < n_in(); first += kChunk) {
+    for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
+      RunChunk(x, range, {.part = unit.part, .tile = tile, .first_input = first},
+               sums[Size(tile - unit.first_tile)]);
+    }
+  }
+  for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
+    sums[Size(tile - unit.first_tile)].Finish(Bias(unit.part, tile));
+  }
+}
+
+void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, const Chunk& chunk,
+                             const TileSums& sums) const {
+  alignas(64) std::uint8_t codes[kChunk * kTile];
+  alignas(64) float scales[kChunk / 16 * kTile];
+  alignas(64) float biases[kChunk / kGroup * kTile];
+  const PackedMatrix& part = parts_[chunk.part];
+  const Coding& coding = part.coding();
+  const int n_inputs = std::min(kChunk, n_in() - chunk.first_input);
+  kernels_.expand_scales(part.Scales(chunk.tile),
+                         {.kind = coding.scale_kind,
+                          .scale_group = coding.scale_group,
+                          .first_input = chunk.first_input,
+                          .n_inputs = n_inputs},
+                         scales, biases);
+  TileProduct product{
+      .product = ProductOf(coding),
+      .code_bits = coding.code_bits,
+      .stored_bits = coding.packed_bits(),
+      .n_groups = n_inputs / kGroup,
+      .codes = part.Codes(chunk.tile) + Size(chunk.first_input / kGroup) * Size(part.group_bytes()),
+      .scales = scales,
+      .biases = biases,
+      .acc_stride = sums.stride(),
+      .fresh = chunk.first_input == 0};
+  if (product.stored_bits == 4 &&
+      range.end - range.first > 1) {  // pays when several row blocks read them
+    kernels_.expand_codes(product.codes, product.n_groups, codes);
+    product.codes = codes;
+    product.stored_bits = 8;
+  }
+  for (int block = range.first; block < range.end; ++block) {
+    x.Point(block, chunk.first_input, part_kind_[chunk.part], product);
+    product.acc = sums.At(x.blocks().first_row(block) - x.blocks().first_row(range.first));
+    kernels_.multiply(x.blocks().rows_of(block), product);
+  }
+}
+
+void NativeProduct::RunFloat(const TransposedRows& x, const Unit& unit, int super, float* y) const {
+  const PackedMatrix& part = parts_[unit.part];
+  const RowBlocks& blocks = x.blocks();
+  const BlockRange range = BlocksOf(blocks, super);
+  const std::size_t input_bytes = kTile * (part.format() == WeightFormat::kF32 ? 4 : 2);
+  std::vector<float> aside;
+  for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
+    const TileSums sums = MakeSums(unit.part, tile, blocks, range, y, aside);
+    FloatProduct product{.format = part.format(), .acc_stride = sums.stride()};
+    for (int first = 0; first < n_in(); first += kFloatChunk) {
+      product.n_in = std::min(kFloatChunk, n_in() - first);
+      product.fresh = first == 0;
+      product.weights = part.Floats(tile) + Size(first) * input_bytes;
+      for (int block = range.first; block < range.end; ++block) {
+        product.x = x.At(block, first);
+        product.acc = sums.At(blocks.first_row(block) - blocks.first_row(range.first));
+        kernels_.multiply_float(blocks.rows_of(block), product);
+      }
+    }
+    sums.Finish(Bias(unit.part, tile));
+  }
+}
+
+TileSums NativeProduct::MakeSums(std::size_t part, int tile, const RowBlocks& blocks,
+                                 const BlockRange& range, float* y,
+                                 std::vector<float>& aside) const {
+  const int channels = std::min(kTile, parts_[part].n_out() - tile * kTile);
+  const int first_row = blocks.first_row(range.first);
+  const int n_rows = std::min(blocks.n_rows, range.end * blocks.rows) - first_row;
+  if (channels < kTile) {
+    aside.resize(Size(n_rows) * kTile);
+  }
+  return {y + static_cast<std::ptrdiff_t>(first_row) * n_out_ + first_out_[part] + tile * kTile,
+          n_out_, n_rows, channels, aside.data()};
+}
+
+const float* NativeProduct::Bias(std::size_t part, int tile) const {
+  return bias_.empty() ? nullptr : bias_.data() + first_out_[part] + tile * kTile;
+}
+
+void NativeProduct::CopyRow(int row, float* out) const {
+  assert(row >= 0 && row < n_out_);
+  for (std::size_t part = 0; part < parts_.size() && row >= 0; ++part) {
+    const int in_part = row - first_out_[part];
+    if (in_part >= 0 && in_part < parts_[part].n_out()) {
+      parts_[part].CopyRow(in_part, out);
+      return;
+    }
+  }
+  std::fill_n(out, n_in(), 0.0F);
+}
+
+}  // namespace ops::linear

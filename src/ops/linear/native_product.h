@@ -1,0 +1,63 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/linear/activations.h"
+#include "ops/linear/packed_matrix.h"
+#include "ops/linear/tile_sums.h"
+
+namespace ops::linear {
+
+// Row blocks [first, end).
+struct BlockRange {
+  int first;
+  int end;
+};
+
+// The packed parts of a Linear and how to multiply with them.
+class NativeProduct {
+ public:
+  // `bias`: [sum of n_out] or empty. REQUIRES: at least one part; all with the same n_in.
+  NativeProduct(std::vector<PackedMatrix> parts, std::vector<float> bias, const Kernels& kernels,
+                ThreadPool& pool);
+
+  [[nodiscard]] int n_in() const { return parts_.front().n_in(); }
+  [[nodiscard]] int n_out() const { return n_out_; }
+  [[nodiscard]] std::uint64_t bytes() const;
+
+  // x: [n_rows, n_in], y: [n_rows, n_out], both row-contiguous.
+  void Multiply(const float* x, int n_rows, float* y) const;
+
+  // Row `row` as float32, n_in values; zeros where there is no such row (which is a mistake of
+  // ours).
+  void CopyRow(int row, float* out) const;
+
+  [[nodiscard]] ThreadPool& pool() const { return pool_; }
+
+ private:
+  struct Inputs;
+  struct Unit;
+  struct Chunk;
+  [[nodiscard]] Unit FindUnit(int index, int tiles_per_unit) const;
+  [[nodiscard]] OffsetKind KindOf(const PackedMatrix& part) const;
+  void RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const;
+  void RunCoded(const QuantizedRows& x, const Unit& unit, int super, float* y) const;
+  void RunChunk(const QuantizedRows& x, const BlockRange& range, const Chunk& chunk,
+                const TileSums& sums) const;
+  void RunFloat(const TransposedRows& x, const Unit& unit, int super, float* y) const;
+  [[nodiscard]] TileSums MakeSums(std::size_t part, int tile, const RowBlocks& blocks,
+                                  const BlockRange& range, float* y,
+                                  std::vector<float>& aside) const;
+  [[nodiscard]] const float* Bias(std::size_t part, int tile) const;
+
+  std::vector<PackedMatrix> parts_;
+  std::vector<int> first_out_;          // of each part
+  std::vector<OffsetKind> kinds_;       // different ones
+  std::vector<std::size_t> part_kind_;  // of each part, index into kinds_
+  std::vector<float> bias_;
+  int n_out_ = 0;
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+};
+
+}  // namespace ops::linear

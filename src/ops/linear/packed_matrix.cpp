@@ -1,0 +1,234 @@
+#include "ops/linear/packed_matrix.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "ops/half.h"
+
+namespace ops::linear {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t RoundUp(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t ScaleSize(ScaleKind kind) { return kind == ScaleKind::kF32 ? 4 : 2; }
+
+std::size_t FloatSize(WeightFormat format) { return format == WeightFormat::kF32 ? 4 : 2; }
+
+void StoreScale(ScaleKind kind, float value, std::byte* at) {
+  if (kind == ScaleKind::kF32) {
+    std::memcpy(at, &value, sizeof(value));
+    return;
+  }
+  // Exact: the value came out of 16 bits.
+  const std::uint16_t bits =
+      kind == ScaleKind::kBF16 ? FloatToBFloatExact(value) : FloatToHalf(value);
+  std::memcpy(at, &bits, sizeof(bits));
+}
+
+// values[i] becomes element [i][channel] of a section.
+void StoreScales(ScaleKind kind, const std::vector<float>& values, int channel,
+                 std::byte* section) {
+  const std::size_t size = ScaleSize(kind);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    StoreScale(kind, values[i], section + (i * kTile + static_cast<std::size_t>(channel)) * size);
+  }
+}
+
+void StoreSubScales(const std::vector<std::int8_t>& values, int channel, std::byte* section) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    section[i * kTile + static_cast<std::size_t>(channel)] = static_cast<std::byte>(values[i]);
+  }
+}
+
+// Place of input `i` of `channel` in a tile's codes.
+struct CodePlace {
+  std::size_t byte;
+  unsigned shift;
+};
+
+CodePlace PlaceOf(int packed_bits, std::size_t i, int channel) {
+  const std::size_t group = i / kGroup;
+  const std::size_t in_group = i % kGroup;
+  const std::size_t lane = 4 * static_cast<std::size_t>(channel);
+  if (packed_bits == 4) {
+    const std::size_t low = in_group % 16;
+    return {.byte = group * 256 + low / 4 * 64 + lane + low % 4, .shift = in_group < 16 ? 0U : 4U};
+  }
+  return {.byte = group * 512 + in_group / 4 * 64 + lane + in_group % 4, .shift = 0};
+}
+
+float ReadFloat(WeightFormat format, const std::byte* at) {
+  if (format == WeightFormat::kF32) {
+    float value = 0;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, at, sizeof(bits));
+  return format == WeightFormat::kF16 ? HalfToFloat(bits) : BFloatToFloat(bits);
+}
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(std::size_t size)
+    : data_(static_cast<std::byte*>(
+          std::aligned_alloc(kAlignment, std::max(RoundUp(size), kAlignment)))),
+      size_(size) {
+  if (data_ == nullptr) {
+    throw std::bad_alloc();
+  }
+}
+
+PackedMatrix::PackedMatrix(const WeightSource& source, ThreadPool& pool)
+    : format_(source.format),
+      n_in_(source.n_in),
+      n_out_(source.n_out),
+      coding_(is_float() ? Coding{} : CodingOf(source)),
+      layout_(MakeLayout()),
+      memory_(layout_.size * static_cast<std::size_t>(n_tiles())) {
+  pool.ParallelFor(n_tiles(), [&](int tile) {
+    if (is_float()) {
+      PackFloatTile(source, tile);
+    } else {
+      PackCodedTile(source, tile);
+    }
+  });
+}
+
+PackedMatrix::Layout PackedMatrix::MakeLayout() const {
+  Layout layout;
+  const std::size_t n_in = static_cast<std::size_t>(n_in_);
+  if (is_float()) {
+    layout.size = RoundUp(n_in * kTile * FloatSize(format_));
+    return layout;
+  }
+  const bool super = coding_.scale_kind == ScaleKind::kSuper;
+  const std::size_t n_groups = n_in / static_cast<std::size_t>(coding_.scale_group);
+  const std::size_t n_scales = super ? n_in / kSuperGroup : n_groups;
+  const std::size_t scale_bytes = RoundUp(n_scales * kTile * ScaleSize(coding_.scale_kind));
+  const std::size_t sub_bytes = super ? RoundUp(n_groups * kTile) : 0;
+  layout.biases = scale_bytes;
+  layout.sub_scales = layout.biases + (coding_.affine ? scale_bytes : 0);
+  layout.sub_biases = layout.sub_scales + sub_bytes;
+  layout.codes = layout.sub_biases + (coding_.affine ? sub_bytes : 0);
+  layout.size = layout.codes + n_in / kGroup * static_cast<std::size_t>(group_bytes());
+  return layout;
+}
+
+void PackedMatrix::PackFloatTile(const WeightSource& source, int tile) {
+  std::byte* out = memory_.data() + static_cast<std::size_t>(tile) * layout_.size;
+  std::memset(out, 0, layout_.size);
+  const std::size_t size = FloatSize(format_);
+  const int channels = std::min(kTile, n_out_ - tile * kTile);
+  std::vector<std::byte> row;
+  for (int channel = 0; channel < channels; ++channel) {
+    const int out_row = tile * kTile + channel;
+    const int stored = source.source_row ? source.source_row(out_row) : out_row;
+    const std::byte* values =
+        source.data.data() + static_cast<std::size_t>(stored) * StoredRowBytes(source);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n_in_); ++i) {
+      std::memcpy(out + (i * kTile + static_cast<std::size_t>(channel)) * size, values + i * size,
+                  size);
+    }
+  }
+}
+
+void PackedMatrix::PackCodedTile(const WeightSource& source, int tile) {
+  std::byte* out = memory_.data() + static_cast<std::size_t>(tile) * layout_.size;
+  std::memset(out, 0, layout_.size);
+  CodedRow row(coding_, n_in_);
+  const int channels = std::min(kTile, n_out_ - tile * kTile);
+  for (int channel = 0; channel < channels; ++channel) {
+    DecodeRow(source, tile * kTile + channel, row);
+    PackChannel(row, out, channel);
+  }
+}
+
+void PackedMatrix::PackChannel(const CodedRow& row, std::byte* tile, int channel) const {
+  if (coding_.scale_kind == ScaleKind::kSuper) {
+    StoreScales(ScaleKind::kF16, row.super_scales, channel, tile);
+    StoreScales(ScaleKind::kF16, row.super_biases, channel, tile + layout_.biases);
+    StoreSubScales(row.sub_scales, channel, tile + layout_.sub_scales);
+    StoreSubScales(row.sub_biases, channel, tile + layout_.sub_biases);
+  } else {
+    StoreScales(coding_.scale_kind, row.scales, channel, tile);
+    StoreScales(coding_.scale_kind, row.biases, channel, tile + layout_.biases);
+  }
+  std::byte* codes = tile + layout_.codes;
+  const int bits = coding_.packed_bits();
+  for (std::size_t i = 0; i < row.codes.size(); ++i) {
+    const CodePlace place = PlaceOf(bits, i, channel);
+    codes[place.byte] |= static_cast<std::byte>(row.codes[i]) << place.shift;
+  }
+}
+
+PackedScales PackedMatrix::Scales(int tile) const {
+  const std::byte* at = Tile(tile);
+  const bool super = coding_.scale_kind == ScaleKind::kSuper;
+  return {
+      .scales = at,
+      .biases = coding_.affine ? at + layout_.biases : nullptr,
+      .sub_scales = super ? reinterpret_cast<const std::int8_t*>(at + layout_.sub_scales) : nullptr,
+      .sub_biases = super && coding_.affine
+                        ? reinterpret_cast<const std::int8_t*>(at + layout_.sub_biases)
+                        : nullptr,
+  };
+}
+
+const std::uint8_t* PackedMatrix::Codes(int tile) const {
+  return reinterpret_cast<const std::uint8_t*>(Tile(tile) + layout_.codes);
+}
+
+void PackedMatrix::CopyRow(int row, float* out) const {
+  assert(row >= 0 && row < n_out_);
+  if (is_float()) {
+    CopyFloatRow(Tile(row / kTile), row % kTile, out);
+  } else {
+    CopyCodedRow(row / kTile, row % kTile, out);
+  }
+}
+
+void PackedMatrix::CopyFloatRow(const std::byte* tile, int channel, float* out) const {
+  const std::size_t size = FloatSize(format_);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n_in_); ++i) {
+    out[i] = ReadFloat(format_, tile + (i * kTile + static_cast<std::size_t>(channel)) * size);
+  }
+}
+
+void PackedMatrix::CopyCodedRow(int tile, int channel, float* out) const {
+  const std::uint8_t* codes = Codes(tile);
+  const int bits = coding_.packed_bits();
+  const unsigned mask = bits == 4 ? 0xFU : 0xFFU;
+  const int step = std::min(coding_.scale_group, kGroup);  // inputs per expanded scale
+  float scales[2 * kTile];
+  float biases[2 * kTile] = {};
+  for (int first = 0; first < n_in_; first += kGroup) {
+    kPlainKernels.expand_scales(Scales(tile),
+                                {.kind = coding_.scale_kind,
+                                 .scale_group = coding_.scale_group,
+                                 .first_input = first,
+                                 .n_inputs = kGroup},
+                                scales, biases);
+    for (int j = 0; j < kGroup; ++j) {
+      const CodePlace place = PlaceOf(bits, static_cast<std::size_t>(first + j), channel);
+      const unsigned code = (static_cast<unsigned>(codes[place.byte]) >> place.shift) & mask;
+      const int scale = j / step * kTile + channel;
+      // Without affine biases the sum is the exact product: + 0 changes nothing but the sign of
+      // zero.
+      out[first + j] =
+          coding_.affine
+              ? std::fma(scales[scale], static_cast<float>(code), biases[scale])
+              : scales[scale] * static_cast<float>(static_cast<int>(code) - coding_.zero);
+    }
+  }
+}
+
+}  // namespace ops::linear
