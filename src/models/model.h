@@ -28,9 +28,10 @@ class Model {
   [[nodiscard]] virtual ops::KvStoreSpec kv_spec() const = 0;
   [[nodiscard]] virtual int vocab_size() const = 0;
 
-  // One ragged step: returns the logits [logit_rows, vocab_size] float32 and adds K and V of all rows to the
-  // blocks of `store` when evaluated.
-  [[nodiscard]] virtual mlx::core::array Forward(const ops::StepBatch& batch, ops::KvStore& store) = 0;
+  // One ragged step: returns the logits [logit_rows, vocab_size] float32 and adds K and V of all
+  // rows to the blocks of `store` when evaluated.
+  [[nodiscard]] virtual mlx::core::array Forward(const ops::StepBatch& batch,
+                                                 ops::KvStore& store) = 0;
 };
 
 // The whole contract of a family's file: models/<model_type>.cpp defines
@@ -41,8 +42,10 @@ struct ModelFamily {
   std::span<const std::string_view> model_types;
   // Chat template used when the files carry none (a base model); said once in the log.
   std::string_view fallback_chat_template;
-  // Errors (kBadModel) name the config field or the tensor: missing, surplus, wrong shape, unsupported value.
-  Result<std::unique_ptr<Model>> (*make)(const ops::Context& context, const model_files::ModelSource& source,
+  // Errors (kBadModel) name the config field or the tensor: missing, surplus, wrong shape,
+  // unsupported value.
+  Result<std::unique_ptr<Model>> (*make)(const ops::Context& context,
+                                         const model_files::ModelSource& source,
                                          WeightLoader& weights);
 };
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,43 +18,64 @@
 
 namespace models {
 
-// Turns the tensors of a ModelSource into what ops/ computes with, checking name, shape and format. Names are
-// without the ".weight" ending. Remembers what was taken, so that surplus tensors can be named.
-// Knows MLX's quantization records (config["quantization"]: bits, group_size, per-tensor overrides, false).
+// Turns the tensors of a ModelSource into what ops/ computes with, checking name, shape and format.
+// Names are without the ".weight" ending. Remembers what was taken, so that surplus tensors can be
+// named. Knows MLX's quantization records (config["quantization"]: bits, group_size, per-tensor
+// overrides, false).
 class WeightLoader {
  public:
   // `on_progress` is called with the stored bytes read so far, after each tensor.
   WeightLoader(const ops::Context& context, const model_files::ModelSource& source,
                std::function<void(std::uint64_t)> on_progress);
 
+  // Whether "<name>.weight" is there.
   [[nodiscard]] bool Has(std::string_view name) const;
 
-  // A matrix of `names` stacked along the outputs. `n_outs` are their heights.
-  // With `optional_bias`, "<name>.bias" of every part is added where present.
+  // Rows of "<name>.weight" as stored (the vocabulary, where the config does not tell), or nothing.
+  [[nodiscard]] std::optional<int> Rows(std::string_view name) const;
+
+  // A matrix of `parts` stacked along the outputs. "<name>.bias" of a part is added where present.
   struct Part {
     std::string name;
     int n_out = 0;
   };
-  [[nodiscard]] Result<std::unique_ptr<ops::Linear>> Linear(const std::vector<Part>& parts, int n_in);
+  [[nodiscard]] Result<std::unique_ptr<ops::Linear>> Linear(const std::vector<Part>& parts,
+                                                            int n_in);
 
-  // A norm weight [size] as float32. `zero_centred`: the model multiplies by 1 + w; the 1 is added here unless the
-  // file already has it.
+  // A norm weight [size] as float32. `zero_centred`: the model multiplies by 1 + w; the 1 is added
+  // here unless the file already has it.
   struct NormOptions {
     bool zero_centred = false;
   };
-  [[nodiscard]] Result<mlx::core::array> Norm(const std::string& name, int size, NormOptions options);
+  [[nodiscard]] Result<mlx::core::array> Norm(const std::string& name, int size,
+                                              NormOptions options);
   [[nodiscard]] Result<mlx::core::array> Norm(const std::string& name, int size) {
     return Norm(name, size, NormOptions{});
   }
 
-  // After loading: kBadModel naming the first tensors that nobody took, except those `ignorable` accepts
-  // (rotary inv_freq buffers and the like are always accepted).
-  [[nodiscard]] Result<void> CheckAllTaken(const std::function<bool(std::string_view)>& ignorable = {}) const;
+  // After loading: kBadModel naming the first tensors that nobody took, except those `ignorable`
+  // accepts (rotary inv_freq buffers and the like are always accepted).
+  [[nodiscard]] Result<void> CheckAllTaken(
+      const std::function<bool(std::string_view)>& ignorable = {}) const;
 
   // Memory held by everything made so far, in bytes.
   [[nodiscard]] std::uint64_t loaded_bytes() const { return loaded_bytes_; }
 
  private:
+  // The tensor called `name`, marked as taken.
+  [[nodiscard]] Result<const model_files::TensorView*> Take(const std::string& name);
+  [[nodiscard]] Result<ops::WeightSource> MakeSource(const Part& part, int n_in);
+  [[nodiscard]] Result<ops::WeightSource> MakeAffineSource(const Part& part, int n_in,
+                                                           const model_files::TensorView& words);
+  // Output row r of `name` is stored row result(r); empty for as stored.
+  [[nodiscard]] std::function<int(int)> RowOrder(const std::string& name, int n_out) const;
+  // Adds the biases of `parts` one after the other; parts without one give zeros. Empty when none
+  // has one.
+  [[nodiscard]] Result<std::vector<float>> TakeBiases(const std::vector<Part>& parts);
+  // Gives back the pages of what a part took and reports progress.
+  void DoneWith(const std::string& name);
+  void DropTensor(const std::string& name);
+
   const ops::Context& context_;
   const model_files::ModelSource& source_;
   std::function<void(std::uint64_t)> on_progress_;

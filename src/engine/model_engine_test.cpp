@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace {
+
+TEST(LoadEngine, AnUnknownTypeIsRefusedWithTheKnownOnes) {
+  model_files::ModelSource source;
+  source.name = "some-model";
+  source.model_type = "qwen3_vl_moe";
+  const auto engine = engine::LoadEngine(source, {});
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::kBadModel);
+  for (const char* part :
+       {"some-model", "`qwen3_vl_moe`", "llama", "gemma3_text", "`qwen3` has a similar name"}) {
+    EXPECT_NE(engine.error().message.find(part), std::string::npos) << engine.error().message;
+  }
+}
+
+TEST(LoadEngine, OtherWidthsOfKvAreUnsupported) {
+  model_files::ModelSource source;
+  source.model_type = "llama";
+  engine::EngineOptions options;
+  options.kv_bits = 8;
+  const auto engine = engine::LoadEngine(source, options);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(engine.error().message.find("got 8"), std::string::npos);
+}
+
+TEST(LoadEngine, WeightsBeyondTheMemoryAreRefusedWithBothNumbers) {
+  model_files::ModelSource source;
+  source.model_type = "llama";
+  source.weight_bytes = std::uint64_t{1} << 60U;
+  const auto engine = engine::LoadEngine(source, {});
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_NE(engine.error().message.find("but this machine has"), std::string::npos);
+}
+
+TEST(LoadEngine, AConfigWithoutSizesIsABadModelAndNoCrash) {
+  for (const char* type : {"llama", "qwen3"}) {
+    model_files::ModelSource source;
+    source.model_type = type;
+    source.config = Json{{"model_type", type}};
+    const auto engine = engine::LoadEngine(source, {});
+    ASSERT_FALSE(engine);
+    EXPECT_EQ(engine.error().code, ErrorCode::kBadModel);
+    EXPECT_NE(engine.error().message.find("`hidden_size`"), std::string::npos)
+        << engine.error().message;
+  }
+}
+
+}  // namespace

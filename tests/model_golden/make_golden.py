@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Writes golden/<name>.json for the cases of cases.json whose golden file is missing (or for those named).
+
+    python3 -m venv golden-venv && golden-venv/bin/pip install mlx mlx-lm gguf numpy
+    golden-venv/bin/python tests/model_golden/make_golden.py [NAME...]
+
+The reference is mlx-lm on the CPU, in float32 on the values that the file stores (quantised weights dequantised), so
+that a difference shows a mistake and not rounding. Two places where mlx-lm rounds to bfloat16 are kept in float32, as
+transformers has them: the weights themselves, and Gemma's embedding factor.
+
+A golden file holds the prompt; the top 20 (id, logit) of its last four positions; the greedy continuation of 32 tokens
+(no stop at an end token) and the lead of each over the runner-up; the standard deviation of the last logits.
+"""
+
+import json
+import random
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools" / "model_factory"))
+
+import mlx.core as mx  # noqa: E402
+import mlx_lm  # noqa: E402
+import numpy as np  # noqa: E402
+from mlx_lm import utils  # noqa: E402
+from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
+
+import families  # noqa: E402
+import gguf_file  # noqa: E402
+import make_models  # noqa: E402
+
+STEPS, TOP, LAST = 32, 20, 4
+
+
+def load(directory):
+    def classes(config):
+        model, args = utils._get_classes(config)
+
+        class InFloat32(model):
+            def sanitize(self, weights):
+                weights = {k: v.astype(mx.float32) if v.dtype in (mx.bfloat16, mx.float16) else v
+                           for k, v in weights.items()}
+                return super().sanitize(weights) if hasattr(super(), "sanitize") else weights
+
+        return InFloat32, args
+
+    model, config = utils.load_model(directory, get_model_classes=classes)
+    model.set_dtype(mx.float32)
+    if config["model_type"] == "gemma3_text":
+        keep_embedding_factor(model, config["hidden_size"])
+    return model
+
+
+def keep_embedding_factor(model, hidden_size):
+    """mlx-lm multiplies by sqrt(hidden) rounded to bfloat16; make the product exact."""
+    exact = hidden_size**0.5
+    rounded = mx.array(exact, mx.bfloat16).astype(mx.float32).item()
+    embed, head = type(model.model.embed_tokens).__call__, model.model.embed_tokens
+
+    class Exact(type(head)):
+        def __call__(self, x):
+            return embed(self, x) * (exact / rounded)
+
+    head.__class__ = Exact
+
+
+def unpermute(x, heads):
+    return x.reshape(heads, x.shape[0] // heads // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+
+
+def gguf_weights(path, config):
+    """Hugging Face names and float32 values out of a GGUF file, decoded by the gguf package."""
+    import gguf
+
+    stored = {}
+    for t in gguf.GGUFReader(str(path)).tensors:
+        shape = tuple(int(n) for n in reversed(t.shape))
+        stored[t.name] = gguf.quants.dequantize(t.data, t.tensor_type).reshape(shape).astype(np.float32)
+    gemma = families.is_gemma(config)
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    out = {}
+    for t in families.tensors(config):
+        x = stored[gguf_file.gguf_name(t.name, gemma)]
+        projection = t.name.split(".")[-2]
+        if config["model_type"] == "llama" and projection in heads:
+            x = unpermute(x, heads[projection])
+        if gemma and len(t.shape) == 1:
+            x = x - 1
+        out[t.name] = mx.array(x)
+    return out
+
+
+def load_case(case, folder):
+    make_models.make(case, folder / "model")
+    if not case["format"].startswith("gguf"):
+        return load(folder / "model")
+    make_models.make({**case, "format": "hf-f32"}, folder / "config")
+    model = load(folder / "config")
+    config = json.loads((folder / "config" / "config.json").read_text())
+    model.load_weights(list(gguf_weights(folder / "model" / "model.gguf", config).items()), strict=False)
+    return model
+
+
+def pick(row):
+    """Greedy choice (lowest id on a tie) and its lead over the runner-up."""
+    two = np.partition(row, -2)[-2:]
+    return int(np.argmax(row)), round(float(two[1] - two[0]), 4)
+
+
+def run(model, prompt):
+    def rows(tokens, cache):
+        return np.array(model(mx.array([tokens]), cache=cache))[0]
+
+    cache = make_prompt_cache(model)
+    full = rows(prompt, cache)
+    assert np.isfinite(full).all(), "logits are not finite"
+    step, greedy, margins = full[-1], [], []
+    for _ in range(STEPS):
+        token, margin = pick(step)
+        greedy.append(token)
+        margins.append(margin)
+        step = rows([token], cache)[-1]
+    last = []
+    for position in range(len(prompt) - LAST, len(prompt)):
+        row = full[position]
+        ids = np.argsort(-row, kind="stable")[:TOP]
+        last.append({"position": position, "top": [[int(i), round(float(row[i]), 5)] for i in ids]})
+    return {"version": mlx_lm.__version__, "last": last, "greedy": greedy, "greedy_margin": margins,
+            "logit_std": round(float(np.std(full[-1])), 4)}
+
+
+def prompt_tokens(case, vocab_size):
+    rng = random.Random(1234)
+    return [rng.randrange(300, min(vocab_size, 3000)) for _ in range(case.get("prompt_tokens", 80))]
+
+
+def main():
+    mx.set_default_device(mx.cpu)
+    cases = make_models.read_cases()
+    for case in cases:
+        path = HERE / "golden" / f"{case['golden']}.json"
+        if sys.argv[1:] and case["golden"] not in sys.argv[1:] or not sys.argv[1:] and path.exists():
+            continue
+        if case["name"] != case["golden"]:
+            continue  # another case's values, in another format
+        with tempfile.TemporaryDirectory() as folder:
+            model = load_case(case, Path(folder))
+            result = {"model": case["name"], "prompt": prompt_tokens(case, 3000), "mlx_lm": None}
+            result["mlx_lm"] = run(model, result["prompt"])
+        path.write_text(re.sub(r"\s+", " ", json.dumps(result)) + "\n")
+        print(case["name"], "distinct greedy", len(set(result["mlx_lm"]["greedy"])), "std",
+              result["mlx_lm"]["logit_std"], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Hugging Face checkpoints: plain safetensors, and MLX's affine quantisation inside them."""
+
+import json
+import math
+import struct
+
+import numpy as np
+
+from numeric import round_bf16, to_bf16
+
+SHARD_BYTES = 2 << 30  # a shard is closed after this many bytes
+BYTES = {"BF16": 2, "F16": 2, "F32": 4, "U32": 4}
+
+
+def encode(x, dtype):
+    if dtype == "BF16":
+        return to_bf16(x)
+    return x.astype({"F16": np.float16, "F32": np.float32, "U32": np.uint32}[dtype])
+
+
+class Stored:
+    """One tensor of the file: write(file) emits its bytes."""
+
+    def __init__(self, name, dtype, shape, write):
+        self.name, self.dtype, self.shape, self.write = name, dtype, tuple(shape), write
+
+    @property
+    def nbytes(self):
+        return BYTES[self.dtype] * math.prod(self.shape)
+
+
+def plain(tensor, seed, dtype):
+    def write(file):
+        for x in tensor.rows(seed):
+            file.write(np.ascontiguousarray(encode(x, dtype)).data)
+
+    return Stored(tensor.name, dtype, tensor.shape, write)
+
+
+def quantize_affine(x, bits, group):
+    """(codes, scales, biases) with value = scale * code + bias; scales and biases rounded to bfloat16."""
+    grouped = x.reshape(x.shape[0], -1, group)
+    low, high = grouped.min(-1), grouped.max(-1)
+    scales = round_bf16((high - low) / (2**bits - 1))
+    biases = round_bf16(low)
+    step = np.where(scales == 0, np.float32(1), scales)[..., None]
+    codes = np.clip(np.rint((grouped - biases[..., None]) / step), 0, 2**bits - 1).astype(np.uint8)
+    return codes.reshape(x.shape), scales, biases
+
+
+def pack(codes, bits):
+    """Codes of one row after the other as a stream of bits, little end first, in 32-bit words."""
+    planes = (codes[..., None] >> np.arange(bits, dtype=np.uint8)) & 1
+    stream = np.packbits(planes.reshape(codes.shape[0], -1), axis=1, bitorder="little")
+    return stream.view(np.uint32)
+
+
+def affine(tensor, seed, bits, group):
+    """The three tensors of a quantised matrix."""
+    rows, cols = tensor.shape
+    stem = tensor.name.removesuffix("weight")
+
+    def blocks():
+        for x in tensor.rows(seed):
+            yield quantize_affine(x, bits, group)
+
+    def write_words(file):
+        for codes, _, _ in blocks():
+            file.write(np.ascontiguousarray(pack(codes, bits)).data)
+
+    def write_scales(file):
+        for _, scales, _ in blocks():
+            file.write(to_bf16(scales).data)
+
+    def write_biases(file):
+        for _, _, biases in blocks():
+            file.write(to_bf16(biases).data)
+
+    return [Stored(tensor.name, "U32", (rows, cols * bits // 32), write_words),
+            Stored(stem + "scales", "BF16", (rows, cols // group), write_scales),
+            Stored(stem + "biases", "BF16", (rows, cols // group), write_biases)]
+
+
+def mixed_record(name):
+    """What the mixed recipe does with a matrix: every width, two group sizes, one matrix left alone."""
+    if "embed_tokens" in name or "lm_head" in name:
+        return {"bits": 8, "group_size": 64}
+    if "layers.0." in name and "o_proj" in name:
+        return False
+    for ending, record in (("q_proj", (4, 64)), ("k_proj", (5, 32)), ("v_proj", (6, 32)), ("o_proj", (3, 128)),
+                           ("gate_proj", (4, 32)), ("up_proj", (2, 32)), ("down_proj", (6, 128))):
+        if name.endswith(ending):
+            return {"bits": record[0], "group_size": record[1]}
+    raise ValueError(name)
+
+
+def quantized(tensors, seed, bits, group):
+    """(stored tensors, quantization record of config.json); bits None: the mixed recipe."""
+    record = {"group_size": group, "bits": bits or 4, "mode": "affine"}
+    out = []
+    for t in tensors:
+        module = t.name.removesuffix(".weight")
+        own = mixed_record(module) if bits is None and len(t.shape) == 2 else {"bits": bits, "group_size": group}
+        if bits is None and len(t.shape) == 2:
+            record[module] = own
+        if len(t.shape) != 2 or own is False:
+            out.append(plain(t, seed, "BF16"))
+        else:
+            out += affine(t, seed, own["bits"], own["group_size"])
+    return out, record
+
+
+def write(stored, out):
+    """Writes shards and, for more than one, the index."""
+    shards, size = [[]], 0
+    for t in stored:
+        if shards[-1] and size + t.nbytes > SHARD_BYTES:
+            shards.append([])
+            size = 0
+        shards[-1].append(t)
+        size += t.nbytes
+    index = {}
+    for i, shard in enumerate(shards):
+        name = "model.safetensors" if len(shards) == 1 else f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors"
+        header, offset = {"__metadata__": {"format": "pt"}}, 0
+        for t in shard:
+            header[t.name] = {"dtype": t.dtype, "shape": list(t.shape), "data_offsets": [offset, offset + t.nbytes]}
+            index[t.name] = name
+            offset += t.nbytes
+        blob = json.dumps(header, separators=(",", ":")).encode()
+        blob += b" " * (-len(blob) % 8)
+        with open(out / name, "wb") as file:
+            file.write(struct.pack("<Q", len(blob)) + blob)
+            for t in shard:
+                t.write(file)
+            assert file.tell() == 8 + len(blob) + offset, f"{name}: size mismatch"
+    if len(shards) > 1:
+        total = sum(t.nbytes for t in stored)
+        (out / "model.safetensors.index.json").write_text(json.dumps(
+            {"metadata": {"total_size": total}, "weight_map": dict(sorted(index.items()))}, indent=2) + "\n")
