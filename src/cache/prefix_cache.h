@@ -7,20 +7,23 @@
 #include <vector>
 
 #include "base/token_constraint.h"
+#include "cache/block_key.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
 
-// What a sequence holds in the bank: its blocks, by layer group and block index. Blocks [0, shared) belong to the
-// cache and are locked by this lease; the rest are the sequence's own. Move-only; must be given back to the cache
-// that made it (Release), which the destructor asserts.
+struct RadixNode;
+
+// What a sequence holds in the bank: its blocks, by layer group and block index. Blocks [0, shared)
+// belong to the cache and are locked by this lease; the rest are the sequence's own. Move-only;
+// must be given back to the cache that made it (Release), which the destructor asserts.
 class Lease;
 
 struct CacheStats {
-  std::uint64_t used_bytes = 0;    // blocks held by cache and sequences
+  std::uint64_t used_bytes = 0;  // blocks held by cache and sequences
   std::uint64_t budget_bytes = 0;
   std::uint64_t cached_blocks = 0;
-  std::uint64_t hits = 0;          // lookups with at least one block
+  std::uint64_t hits = 0;  // lookups with at least one block
   std::uint64_t misses = 0;
   std::uint64_t hit_tokens = 0;
   std::uint64_t lookup_tokens = 0;
@@ -29,10 +32,10 @@ struct CacheStats {
 
 // Prefixes of token ids -> KV blocks. Used by the engine thread only.
 //
-// A sequence lives so: Begin (longest usable prefix is locked), Reserve before each step (blocks for the tokens to
-// come), Commit after it (full blocks enter the bank and are shared from then on; blocks that a sliding window has
-// passed are let go), Release at its end. Blocks are immutable once full. A block of a branch is never evicted while
-// a lease locks it.
+// A sequence lives so: Begin (longest usable prefix is locked), Reserve before each step (blocks
+// for the tokens to come), Commit after it (full blocks enter the bank and are shared from then on;
+// blocks that a sliding window has passed are let go), Release at its end. Blocks are immutable
+// once full. A block of a branch is never evicted while a lease locks it.
 class PrefixCache {
  public:
   PrefixCache() = default;
@@ -40,20 +43,22 @@ class PrefixCache {
   PrefixCache& operator=(const PrefixCache&) = delete;
   virtual ~PrefixCache() = default;
 
-  // Longest position, a multiple of kBlockTokens and at most tokens.size() - 1, from which the sequence can go on:
-  // every full-attention block before it and, of each window group, the blocks of the last window before it.
-  // `salt` separates tenants: different salts never share. Returns a lease with cached_len set.
+  // Longest position, a multiple of kBlockTokens and at most tokens.size() - 1, from which the
+  // sequence can go on: every full-attention block before it and, of each window group, the blocks
+  // of the last window before it. `salt` separates tenants: different salts never share. Returns a
+  // lease with cached_len set.
   [[nodiscard]] virtual Lease Begin(std::span<const TokenId> tokens, const std::string& salt) = 0;
 
   // As Begin would find, without locking or counting: for ordering the queue.
   [[nodiscard]] virtual std::int64_t MatchLength(std::span<const TokenId> tokens,
                                                  const std::string& salt) const = 0;
 
-  // Makes sure that blocks for positions [0, len) exist, evicting unlocked ones as needed. False: the budget cannot
-  // hold them now (nothing changed).
+  // Makes sure that blocks for positions [0, len) exist, evicting unlocked ones as needed. False:
+  // the budget cannot hold them now (nothing changed).
   [[nodiscard]] virtual bool Reserve(Lease& lease, std::int64_t len) = 0;
 
-  // Tells that K and V of positions [0, tokens.size()) are computed; `tokens` are the sequence's tokens so far.
+  // Tells that K and V of positions [0, tokens.size()) are computed; `tokens` are the sequence's
+  // tokens so far.
   virtual void Commit(Lease& lease, std::span<const TokenId> tokens) = 0;
 
   // Gives everything back; full blocks stay cached.
@@ -61,6 +66,10 @@ class PrefixCache {
 
   // Blocks (all groups, in bytes) that Reserve could get at most, evicting all that is not locked.
   [[nodiscard]] virtual std::uint64_t AvailableBytes() const = 0;
+
+  // Whether sequences find each other's blocks: whether it pays to wait for one that computes the
+  // same prefix.
+  [[nodiscard]] virtual bool SharesPrefixes() const = 0;
 
   // Drops all that is not locked.
   virtual void Clear() = 0;
@@ -82,15 +91,20 @@ class Lease {
 
   [[nodiscard]] std::int64_t cached_len() const { return cached_len_; }  // tokens found by Begin
   // For engine::StepSequence.
-  [[nodiscard]] const std::vector<std::vector<ops::BlockId>>& block_tables() const { return block_tables_; }
+  [[nodiscard]] const std::vector<std::vector<ops::BlockId>>& block_tables() const {
+    return block_tables_;
+  }
 
  private:
   friend class RadixCache;
   friend class NaiveCache;
   std::int64_t cached_len_ = 0;
+  std::int64_t prompt_len_ = 0;                          // tokens given to Begin
   std::vector<std::vector<ops::BlockId>> block_tables_;  // [group][block index]
-  std::vector<void*> nodes_;  // RadixCache: locked nodes by block index
-  std::string salt_;
+  std::vector<std::int64_t>
+      first_kept_;  // [group] blocks before this index have been passed by the window
+  std::vector<RadixNode*> nodes_;  // RadixCache: pinned nodes, by block index
+  BlockKey root_key_{};            // RadixCache: parent key of block 0, made of the salt
   bool live_ = false;
 };
 

@@ -14,13 +14,16 @@ enum class Priority { kInteractive, kBackground };
 
 // One sequence to generate.
 struct Request {
-  std::vector<TokenId> prompt;  // not empty
-  int max_tokens = 0;           // >= 1
-  engine::SamplingParams sampling;
-  std::vector<TokenId> stop_token_ids;  // end the text; the token itself is reported with finish kStop
-  bool ignore_eos = false;              // stop_token_ids are not sampled
-  std::unique_ptr<TokenConstraint> constraint;  // may be null
-  std::string cache_salt;
+  std::vector<TokenId> prompt = {};  // not empty
+  int max_tokens = 0;                // >= 1
+  engine::SamplingParams sampling = {};
+  // End the text. The token itself comes as the last event, with finish kStop, and counts as a
+  // completion token.
+  std::vector<TokenId> stop_token_ids = {};
+  bool ignore_eos =
+      false;  // stop_token_ids are not sampled, unless the constraint allows nothing else
+  std::unique_ptr<TokenConstraint> constraint = nullptr;  // may be null
+  std::string cache_salt = {};
   Priority priority = Priority::kInteractive;
 };
 
@@ -33,10 +36,10 @@ enum class FinishReason {
 // How long things took and where the prompt came from.
 struct RequestStats {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of them found in the bank
+  std::int64_t cached_tokens = 0;  // of them found in the bank when first admitted
   std::int64_t completion_tokens = 0;
-  double queue_ms = 0;    // submitted to admitted
-  double prompt_ms = 0;   // admitted to first token
+  double queue_ms = 0;      // submitted to admitted
+  double prompt_ms = 0;     // admitted to first token
   double predicted_ms = 0;  // first token to last
 };
 

@@ -1,0 +1,259 @@
+#include "cache/radix_cache.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "cache/window.h"
+
+namespace cache {
+namespace {
+
+constexpr auto kBlock = static_cast<std::size_t>(ops::kBlockTokens);
+
+}  // namespace
+
+RadixCache::RadixCache(ops::BlockStore& blocks) : blocks_(blocks) {
+  for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
+    windows_.push_back(blocks.groups()[g].window);
+    block_bytes_.push_back(blocks.BlockBytes(static_cast<int>(g)));
+  }
+}
+
+RadixCache::~RadixCache() {
+  assert(live_leases_ == 0 && "leases must be released before their cache goes");
+  Clear();
+}
+
+RadixCache::Match RadixCache::FindLongest(std::span<const TokenId> tokens,
+                                          const std::string& salt) const {
+  Match match{.root_key = hasher_.Root(salt), .nodes = {}};
+  std::size_t usable = 0;
+  // Per group: the index after the last block that is missing, so blocks [first_there, i] are all
+  // there.
+  std::vector<std::int64_t> first_there(windows_.size(), 0);
+  BlockKey key = match.root_key;
+  // At most tokens.size() - 1: one token is left to compute, for its logits.
+  for (std::size_t i = 0; (i + 1) * kBlock < tokens.size(); ++i) {
+    key = hasher_.Next(key, tokens.subspan(i * kBlock, kBlock));
+    const auto found = index_.find(key);
+    if (found == index_.end()) {
+      break;
+    }
+    match.nodes.push_back(found->second.get());
+    const auto end = static_cast<std::int64_t>((i + 1) * kBlock);
+    bool restorable = true;
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+      if (found->second->slots[g].block == ops::kNoBlock) {
+        first_there[g] = static_cast<std::int64_t>(i) + 1;
+      }
+      restorable = restorable && first_there[g] <= FirstBlockSeen(end, windows_[g]);
+    }
+    usable = restorable ? i + 1 : usable;
+  }
+  match.nodes.resize(usable);
+  return match;
+}
+
+Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt) {
+  ++now_;
+  ++live_leases_;
+  Match match = FindLongest(tokens, salt);
+  Lease lease;
+  lease.live_ = true;
+  lease.root_key_ = match.root_key;
+  lease.nodes_ = std::move(match.nodes);
+  lease.cached_len_ = static_cast<std::int64_t>(lease.nodes_.size() * kBlock);
+  lease.prompt_len_ = static_cast<std::int64_t>(tokens.size());
+  TakeSlots(lease);
+  NotePromptEnd(lease);
+
+  const auto hit_tokens = static_cast<std::uint64_t>(lease.cached_len_);
+  ++(hit_tokens > 0 ? stats_.hits : stats_.misses);
+  stats_.hit_tokens += hit_tokens;
+  stats_.lookup_tokens += tokens.size();
+  return lease;
+}
+
+// Pins the nodes of a new lease and locks the blocks it will read.
+void RadixCache::TakeSlots(Lease& lease) {
+  lease.block_tables_.assign(windows_.size(),
+                             std::vector<ops::BlockId>(lease.nodes_.size(), ops::kNoBlock));
+  lease.first_kept_.assign(windows_.size(), 0);
+  for (RadixNode* node : lease.nodes_) {
+    ++node->pins;
+    ++node->uses;
+    node->last_use = now_;
+    Requeue(*node);
+  }
+  for (std::size_t g = 0; g < windows_.size(); ++g) {
+    const std::int64_t first = FirstBlockSeen(lease.cached_len_, windows_[g]);
+    lease.first_kept_[g] = first;
+    for (std::size_t i = static_cast<std::size_t>(first); i < lease.nodes_.size(); ++i) {
+      lease.block_tables_[g][i] = lease.nodes_[i]->slots[g].block;
+      Lock(*lease.nodes_[i], g);
+    }
+  }
+}
+
+std::int64_t RadixCache::MatchLength(std::span<const TokenId> tokens,
+                                     const std::string& salt) const {
+  return static_cast<std::int64_t>(FindLongest(tokens, salt).nodes.size() * kBlock);
+}
+
+bool RadixCache::Reserve(Lease& lease, std::int64_t len) {
+  const auto wanted = static_cast<std::size_t>(BlocksFor(len));
+  const std::size_t had = lease.block_tables_.empty() ? 0 : lease.block_tables_[0].size();
+  if (wanted <= had) {
+    return true;
+  }
+  std::uint64_t needed_bytes = 0;
+  for (const std::uint64_t bytes : block_bytes_) {
+    needed_bytes += bytes * (wanted - had);
+  }
+  if (needed_bytes > AvailableBytes()) {
+    return false;
+  }
+  for (std::size_t i = had; i < wanted; ++i) {
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+      if (AllocateInto(lease.block_tables_[g], g)) {
+        continue;
+      }
+      // The store refuses though the bytes are there (its own limits): as if nothing had been
+      // asked.
+      for (std::size_t h = 0; h < windows_.size(); ++h) {
+        for (auto& table = lease.block_tables_[h]; table.size() > had; table.pop_back()) {
+          blocks_.Free(static_cast<int>(h), table.back());
+        }
+      }
+      return false;
+    }
+  }
+  return true;
+}
+
+bool RadixCache::AllocateInto(std::vector<ops::BlockId>& table, std::size_t group) {
+  std::optional<ops::BlockId> block = blocks_.Allocate(static_cast<int>(group));
+  while (!block && EvictOne()) {
+    block = blocks_.Allocate(static_cast<int>(group));
+  }
+  if (block) {
+    table.push_back(*block);
+  }
+  return block.has_value();
+}
+
+void RadixCache::Commit(Lease& lease, std::span<const TokenId> tokens) {
+  while ((lease.nodes_.size() + 1) * kBlock <= tokens.size()) {
+    EnterBlock(lease, tokens);
+  }
+  PassWindows(lease, static_cast<std::int64_t>(tokens.size()));
+}
+
+// Puts the lease's first block that is not in the index there, or takes the equal one that is.
+void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
+  const std::size_t i = lease.nodes_.size();
+  RadixNode* parent = i == 0 ? nullptr : lease.nodes_.back();
+  const BlockKey key = hasher_.Next(parent == nullptr ? lease.root_key_ : parent->key,
+                                    tokens.subspan(i * kBlock, kBlock));
+  RadixNode* node = FindOrAdd(parent, key);
+  ++node->pins;
+  node->last_use = now_;
+  lease.nodes_.push_back(node);
+  for (std::size_t g = 0; g < windows_.size(); ++g) {
+    ops::BlockId& own = lease.block_tables_[g][i];
+    if (node->slots[g].block == ops::kNoBlock) {
+      PutBlock(*node, g, own);
+    } else {
+      // Another sequence computed the same tokens meanwhile; the contents are equal to the bit.
+      blocks_.Free(static_cast<int>(g), own);
+      own = node->slots[g].block;
+    }
+    Lock(*node, g);
+  }
+  Requeue(*node);
+  NotePromptEnd(lease);
+}
+
+RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& key) {
+  std::unique_ptr<RadixNode>& entry = index_[key];
+  if (entry != nullptr) {
+    return entry.get();
+  }
+  entry = std::make_unique<RadixNode>();
+  entry->key = key;
+  entry->parent = parent;
+  entry->index = parent == nullptr ? 0 : parent->index + 1;
+  entry->serial = next_serial_++;
+  entry->slots.resize(windows_.size());
+  // The new leaf's mark first, so that blocks which both leaves need are not requeued twice.
+  UpdateMark(*entry);
+  if (parent != nullptr) {
+    ++parent->children;
+    UpdateMark(*parent);
+    Requeue(*parent);
+  }
+  return entry.get();
+}
+
+// Marks the node up to which a repetition of the lease's prompt would be restored.
+void RadixCache::NotePromptEnd(const Lease& lease) {
+  const auto blocks =
+      static_cast<std::size_t>(std::max<std::int64_t>(0, lease.prompt_len_ - 1)) / kBlock;
+  if (blocks > 0 && lease.nodes_.size() == blocks) {
+    lease.nodes_.back()->prompt_end = true;
+    UpdateMark(*lease.nodes_.back());
+  }
+}
+
+void RadixCache::PassWindows(Lease& lease, std::int64_t next_position) {
+  for (std::size_t g = 0; g < windows_.size(); ++g) {
+    const std::int64_t first = FirstBlockSeen(next_position, windows_[g]);
+    for (std::int64_t& kept = lease.first_kept_[g]; kept < first; ++kept) {
+      const auto i = static_cast<std::size_t>(kept);
+      lease.block_tables_[g][i] = ops::kNoBlock;
+      Unlock(*lease.nodes_[i], g);
+    }
+  }
+}
+
+void RadixCache::Release(Lease lease) {
+  assert(lease.live_);
+  ++now_;
+  --live_leases_;
+  for (std::size_t g = 0; g < windows_.size(); ++g) {
+    auto& table = lease.block_tables_[g];
+    for (; table.size() > lease.nodes_.size(); table.pop_back()) {
+      blocks_.Free(static_cast<int>(g), table.back());
+    }
+    for (std::size_t i = static_cast<std::size_t>(lease.first_kept_[g]); i < table.size(); ++i) {
+      Unlock(*lease.nodes_[i], g);
+    }
+  }
+  for (auto node = lease.nodes_.rbegin(); node != lease.nodes_.rend(); ++node) {
+    (*node)->last_use = now_;
+    Unpin(**node);
+  }
+  lease.live_ = false;
+}
+
+std::uint64_t RadixCache::AvailableBytes() const {
+  return blocks_.budget_bytes() - blocks_.used_bytes() + unlocked_bytes_;
+}
+
+void RadixCache::Clear() {
+  while (EvictOne()) {
+  }
+}
+
+CacheStats RadixCache::stats() const {
+  CacheStats stats = stats_;
+  stats.used_bytes = blocks_.used_bytes();
+  stats.budget_bytes = blocks_.budget_bytes();
+  return stats;
+}
+
+std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks) {
+  return std::make_unique<RadixCache>(blocks);
+}
+
+}  // namespace cache

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/prefix_cache.h"
+#include "cache/radix_node.h"
+
+namespace cache {
+
+// The radix index: a trie of 64-token nodes, found by chained key without walking, with one block a
+// layer group.
+//
+// Invariants (CheckIntegrity holds them against a count from scratch):
+//   1 a node's parent is in the index, one block index lower, and counts its children rightly
+//   2 pins = leases that have the node; a lease has all ancestors of its nodes, so pins never grow
+//   downwards 3 locks of a slot = leases whose table holds its block, <= pins; in full groups locks
+//   = pins 4 a block of a full group is there in every node (so from the root to any node there is
+//   no gap) 5 a node without a block has children or pins 6 a block belongs to one slot or to one
+//   lease's tail (the blocks after its nodes), never to two 7 unlocked_bytes = bytes of the blocks
+//   with locks 0 8 marked = leaf, branching point or prompt end; needs of a slot = marks at its
+//   node or less than
+//     Reach(group) + 1 nodes below it
+//   9 the queue holds just what may go now: leaves without pins as a whole; in nodes with pins or
+//   children the
+//     unlocked blocks of window groups, one by one
+//
+// Eviction takes the least of (valued, score, -index):
+//   - not valued: window blocks that no mark needs (restores happen at marks: where branches part,
+//   end, or a
+//     prompt ended), and leaves from whose end nothing can be restored because window blocks behind
+//     them are gone
+//   - score: when it was last used, in units of Begin and Release, plus 8 for each reuse up to 8.
+//   So a block that
+//     was reused stays for up to 64 more requests than one that never was
+//   - leaf first: a shared head outlives its tails, and of equals the deepest goes first
+class RadixCache final : public PrefixCache {
+ public:
+  explicit RadixCache(ops::BlockStore& blocks);
+  ~RadixCache() override;
+
+  Lease Begin(std::span<const TokenId> tokens, const std::string& salt) override;
+  std::int64_t MatchLength(std::span<const TokenId> tokens, const std::string& salt) const override;
+  bool Reserve(Lease& lease, std::int64_t len) override;
+  void Commit(Lease& lease, std::span<const TokenId> tokens) override;
+  void Release(Lease lease) override;
+  std::uint64_t AvailableBytes() const override;
+  bool SharesPrefixes() const override { return true; }
+  void Clear() override;
+  CacheStats stats() const override;
+  void CheckIntegrity() const override;
+
+ private:
+  struct Match {
+    BlockKey root_key{};
+    std::vector<RadixNode*> nodes;  // usable ones, from the root
+  };
+  [[nodiscard]] Match FindLongest(std::span<const TokenId> tokens, const std::string& salt) const;
+  [[nodiscard]] RadixNode* FindOrAdd(RadixNode* parent, const BlockKey& key);
+  void EnterBlock(Lease& lease, std::span<const TokenId> tokens);
+  void PassWindows(Lease& lease, std::int64_t next_position);
+  void NotePromptEnd(const Lease& lease);
+  void TakeSlots(Lease& lease);
+
+  // Every change of a slot or node goes through these, which keep counts and queue right.
+  void PutBlock(RadixNode& node, std::size_t group, ops::BlockId block);
+  void DropBlock(RadixNode& node, std::size_t group);
+  void Lock(RadixNode& node, std::size_t group);
+  void Unlock(RadixNode& node, std::size_t group);
+  void Unpin(RadixNode& node);
+  void UpdateMark(RadixNode& node);
+  void AddNeeds(RadixNode& node, int delta);
+  void Requeue(RadixNode& node);
+  void SetQueued(std::optional<EvictionRank>& place, std::optional<EvictionRank> rank,
+                 RadixNode& node);
+
+  [[nodiscard]] bool EvictOne();
+  void Remove(RadixNode* node);
+  [[nodiscard]] bool HasBlocks(const RadixNode& node) const;
+  [[nodiscard]] bool RestorableAt(const RadixNode& node) const;
+  [[nodiscard]] bool AllocateInto(std::vector<ops::BlockId>& table, std::size_t group);
+
+  // Nodes above a mark whose blocks of this group it needs, itself included, one more than the
+  // window takes: the text after a prompt's end may part from it a few tokens early.
+  [[nodiscard]] int Reach(std::size_t group) const;
+  [[nodiscard]] bool IsMark(const RadixNode& node) const;
+  [[noreturn]] static void Broken(const char* what);
+  void CheckNode(const RadixNode& node) const;
+
+  ops::BlockStore& blocks_;
+  std::vector<int> windows_;  // [group], 0 = full
+  std::vector<std::uint64_t> block_bytes_;
+  mutable BlockHasher hasher_;  // scratch state of the digest, no meaning between calls
+  std::unordered_map<BlockKey, std::unique_ptr<RadixNode>, BlockKeyHash> index_;
+  std::map<EvictionRank, RadixNode*> queue_;
+  std::uint64_t now_ = 0;  // Begins and Releases so far
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t unlocked_bytes_ = 0;
+  int live_leases_ = 0;
+  CacheStats stats_;
+};
+
+}  // namespace cache
