@@ -11,31 +11,33 @@ namespace chat {
 enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
 
 struct ToolCall {
-  std::string id;
-  std::string name;
-  Json arguments = Json::object();  // an object, or a string where the client sent text that is no JSON object
+  std::string id{};
+  std::string name{};
+  Json arguments =
+      Json::object();  // an object, or a string where the client sent text that is no JSON object
 };
 
-// One message, protocol-neutral. Text parts are joined without a separator; there are no images yet.
+// One message, protocol-neutral. Text parts are joined without a separator; there are no images
+// yet.
 struct Message {
   Role role = Role::kUser;
-  std::string content;
-  std::optional<std::string> reasoning;  // reasoning_content the client sent back
-  std::vector<ToolCall> tool_calls;      // assistant
-  std::string tool_call_id;              // tool
-  std::string name;                      // tool or user name; may be empty
+  std::string content{};
+  std::optional<std::string> reasoning{};  // reasoning_content the client sent back
+  std::vector<ToolCall> tool_calls{};      // assistant
+  std::string tool_call_id{};              // tool
+  std::string name{};                      // tool or user name; may be empty
 };
 
 struct ToolSpec {
-  std::string name;
-  std::string description;
-  Json parameters;  // JSON schema; null when the client sent none
-  Json original;    // the tool as an OpenAI-style object, which templates print
+  std::string name{};
+  std::string description{};
+  Json parameters{};  // JSON schema; null when the client sent none
+  Json original{};    // the tool as an OpenAI-style object, which templates print
 };
 
 struct Conversation {
-  std::vector<Message> messages;  // not empty
-  std::vector<ToolSpec> tools;
+  std::vector<Message> messages{};  // not empty
+  std::vector<ToolSpec> tools{};
   Json template_kwargs = Json::object();  // chat_template_kwargs: enable_thinking, ...
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the last assistant message is left open

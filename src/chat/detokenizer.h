@@ -6,9 +6,10 @@
 
 namespace chat {
 
-// Token ids to text, piece by piece: what Push and Flush return, joined, is the decoded whole; no piece ends inside a
-// UTF-8 character (bytes wait for the rest; what can never become one is U+FFFD). Special tokens are left out
-// unless asked for. The leading space that SentencePiece adds to a text's first word is dropped only when `at_text_start`.
+// Token ids to text, piece by piece: what Push and Flush return, joined, is the decoded whole; no
+// piece ends inside a UTF-8 character (bytes wait for the rest; what can never become one is
+// U+FFFD). Special tokens are left out unless asked for. The leading space that SentencePiece adds
+// to a text's first word is dropped only when `at_text_start`.
 class Detokenizer {
  public:
   struct Options {

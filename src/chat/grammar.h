@@ -11,8 +11,8 @@
 
 namespace chat {
 
-// Grammar-constrained output, by llguidance. One factory a tokenizer: building it takes a while, so it is made on
-// first use. Thread-safe.
+// Grammar-constrained output, by llguidance. One factory a tokenizer: building it takes a while, so
+// it is made on first use. Thread-safe.
 class GrammarFactory {
  public:
   // `eos`: ids that may end the text.
@@ -24,7 +24,8 @@ class GrammarFactory {
 
   // Any JSON object (response_format json_object).
   [[nodiscard]] Result<std::unique_ptr<TokenConstraint>> JsonObject() const;
-  // A JSON schema (response_format json_schema). Errors: kInvalidRequest with what the schema has that cannot be used.
+  // A JSON schema (response_format json_schema). Errors: kInvalidRequest with what the schema has
+  // that cannot be used.
   [[nodiscard]] Result<std::unique_ptr<TokenConstraint>> JsonSchema(const Json& schema) const;
 
  private:

@@ -25,6 +25,7 @@ struct ToolCallEnd {
   int index = 0;
 };
 
-using StreamEvent = std::variant<TextDelta, ReasoningDelta, ToolCallBegin, ToolArgumentsDelta, ToolCallEnd>;
+using StreamEvent =
+    std::variant<TextDelta, ReasoningDelta, ToolCallBegin, ToolArgumentsDelta, ToolCallEnd>;
 
 }  // namespace chat

@@ -20,7 +20,8 @@ struct RenderedPrompt {
 // A model's chat template (Jinja, by minijinja). Immutable and thread-safe.
 class ChatTemplate {
  public:
-  // `fallback`: used when the files carry no template (`is_fallback()` tells). Errors: kBadModel with the line.
+  // `fallback`: used when the files carry no template (`is_fallback()` tells). Errors: kBadModel
+  // with the line.
   [[nodiscard]] static Result<std::shared_ptr<const ChatTemplate>> Load(
       const model_files::TokenizerFiles& files, std::string_view fallback,
       std::shared_ptr<const Tokenizer> tokenizer);  // shared: the template encodes what it renders
@@ -31,9 +32,9 @@ class ChatTemplate {
   [[nodiscard]] bool is_fallback() const;
   [[nodiscard]] const std::string& source() const;
 
-  // Renders and encodes. A developer role becomes system where the template has none for it; tool-call arguments are
-  // given as mappings or strings, whichever the template prints. Errors (kInvalidRequest): the template's own
-  // raise_exception message.
+  // Renders and encodes. A developer role becomes system where the template has none for it;
+  // tool-call arguments are given as mappings or strings, whichever the template prints. Errors
+  // (kInvalidRequest): the template's own raise_exception message.
   [[nodiscard]] Result<RenderedPrompt> Render(const Conversation& conversation) const;
 
  private:

@@ -13,8 +13,8 @@ namespace parsers {
 
 using EventSink = std::function<void(const chat::StreamEvent&)>;
 
-// Turns a model's text, in pieces split anywhere, into events. Whatever the split, the joined events are the same;
-// a text that cannot be understood is returned as content, never lost.
+// Turns a model's text, in pieces split anywhere, into events. Whatever the split, the joined
+// events are the same; a text that cannot be understood is returned as content, never lost.
 class StreamParser {
  public:
   StreamParser() = default;
