@@ -4,6 +4,9 @@
 # files named *_test.cpp become the test program NAME_test, which links this library and the ones
 # below it only, so that an upward call fails to link. *_bench.cpp files are not built here.
 # Test labels: "unit", plus what EMBERBANK_TEST_LABELS_<NAME> says.
+if(EMBERBANK_BUILD_TESTS)
+  add_custom_target(unit_tests)  # every test program beside its sources
+endif()
 set(EMBERBANK_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 
 function(add_layer NAME)
@@ -33,6 +36,7 @@ function(add_layer NAME)
     target_compile_definitions(${NAME}_test PRIVATE
       EMBERBANK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" EMBERBANK_BINARY_DIR="${PROJECT_BINARY_DIR}")
     set(labels unit ${EMBERBANK_TEST_LABELS_${NAME}})
+    add_dependencies(unit_tests ${NAME}_test)
     add_test(NAME ${NAME} COMMAND ${NAME}_test)
     set_tests_properties(${NAME} PROPERTIES LABELS "${labels}" TIMEOUT 900)
   endif()
