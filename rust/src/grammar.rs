@@ -87,8 +87,8 @@ pub unsafe extern "C" fn eb_grammar_factory_new(
         let eos = slice(eos, n_eos).to_vec();
         let environment = token_environment(&*tokenizer, &eos, vocab_size)?;
         let slices = SlicedBiasComputer::json_slices();
-        let mut factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)
-            .map_err(|e| e.to_string())?;
+        let mut factory =
+            ParserFactory::new(&environment, InferenceCapabilities::default(), &slices).map_err(|e| e.to_string())?;
         factory.quiet();
         factory.limits_mut().verbose_errors = false;
         *out = Box::into_raw(Box::new(EbGrammarFactory { factory, eos }));

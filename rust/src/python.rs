@@ -1,6 +1,6 @@
 //! Values as Python prints them: str(), repr() and json.dumps(), which chat templates are written against.
 
-use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::value::{from_args, Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Error, ErrorKind, Value};
 use std::fmt::Write;
 
@@ -141,9 +141,7 @@ impl Dumps {
             },
             ValueKind::Seq | ValueKind::Iterable => {
                 let items: Vec<Value> = value.try_iter()?.collect();
-                self.write_items(items.len(), ('[', ']'), depth, out, |n, out| {
-                    self.write(&items[n], depth + 1, out)
-                })?;
+                self.write_items(items.len(), ('[', ']'), depth, out, |n, out| self.write(&items[n], depth + 1, out))?;
             }
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
@@ -226,14 +224,9 @@ fn key_text(key: &Value) -> String {
 }
 
 /// transformers' `tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub fn to_json(value: &Value, mut args: Rest<Value>) -> Result<String, Error> {
-    let kwargs = match args.pop() {
-        Some(last) if last.is_kwargs() => Kwargs::try_from(last)?,
-        last => {
-            args.extend(last);
-            Kwargs::from_iter(Vec::<(String, Value)>::new())
-        }
-    };
+pub fn to_json(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let args = args.into_values();
+    let (args, kwargs) = from_args::<(&[Value], Kwargs)>(&args)?;
     let pick = |position: usize, name: &str| -> Result<Option<Value>, Error> {
         let given = match args.get(position) {
             Some(value) => Some(value.clone()),

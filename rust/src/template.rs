@@ -38,9 +38,7 @@ impl EbTemplate {
         });
         environment.add_function("raise_exception", raise_exception);
         environment.add_function("strftime_now", strftime_now);
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|e| describe(&e))?;
+        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(|e| describe(&e))?;
         Ok(EbTemplate { environment })
     }
 
@@ -70,7 +68,7 @@ fn to_value(json: Json) -> Value {
         },
         Json::String(s) => Value::from(s),
         Json::Array(items) => Value::from(items.into_iter().map(to_value).collect::<Vec<_>>()),
-        Json::Object(map) => map.into_iter().map(|(key, item)| (Value::from(key), to_value(item))).collect(),
+        Json::Object(map) => Value::from_pairs(map.into_iter().map(|(key, item)| (key, to_value(item)))),
     }
 }
 

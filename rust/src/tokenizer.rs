@@ -81,8 +81,7 @@ impl EbTokenizer {
         let encoded = if spans.is_empty() {
             self.inner.encode_fast(text, add_special)
         } else {
-            self.encode_protected(text, spans)
-                .and_then(|encoding| self.inner.post_process(encoding, None, add_special))
+            self.encode_protected(text, spans).and_then(|encoding| self.inner.post_process(encoding, None, add_special))
         };
         encoded.map_err(|e| e.to_string())
     }
@@ -175,12 +174,7 @@ fn in_word(text: &str, begin: usize, end: usize) -> bool {
 
 /// White space that is a token of its own (Gemma's runs of newlines and spaces) gives no control over anything and
 /// must be encoded as everywhere else.
-fn is_protected(
-    piece: &NormalizedString,
-    range: std::ops::Range<usize>,
-    token: &AddedToken,
-    spans: &[EbSpan],
-) -> bool {
+fn is_protected(piece: &NormalizedString, range: std::ops::Range<usize>, token: &AddedToken, spans: &[EbSpan]) -> bool {
     if token.content.chars().all(|c| c.is_whitespace() || c == '\u{2581}') {
         return false;
     }

@@ -1,0 +1,133 @@
+#include "chat/grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "chat/test_support.h"
+
+namespace chat {
+namespace {
+
+bool IsSet(std::span<const std::uint32_t> mask, TokenId id) {
+  const auto bit = static_cast<std::size_t>(id);
+  return (mask[bit / 32] >> (bit % 32) & 1U) != 0;
+}
+
+struct ConstrainedModel {
+  explicit ConstrainedModel(const std::string& name, const std::string& eos_text)
+      : tokenizer(test::FixtureTokenizer(name)),
+        eos(tokenizer->Find(eos_text)),
+        vocab_size(tokenizer->vocab_size() + 50),  // models pad their vocabulary
+        factory(tokenizer, {eos, tokenizer->Find(eos_text)}, vocab_size) {}
+
+  std::shared_ptr<const Tokenizer> tokenizer;
+  TokenId eos;
+  int vocab_size;
+  GrammarFactory factory;
+};
+
+// What a model of no sense writes: any token that may come, ends when it may and the dice say so.
+std::string RandomText(const ConstrainedModel& model, TokenConstraint& constraint, unsigned seed,
+                       int limit) {
+  std::mt19937 random(seed);
+  std::string text;
+  for (int n = 0; n < limit; ++n) {
+    const auto mask = constraint.AllowedTokens().value();
+    std::vector<TokenId> allowed;
+    for (TokenId id = 0; id < model.vocab_size; ++id) {
+      if (IsSet(mask, id)) {
+        allowed.push_back(id);
+      }
+    }
+    EXPECT_FALSE(allowed.empty());
+    EXPECT_TRUE(allowed.empty() || allowed.back() < model.tokenizer->vocab_size());
+    const TokenId next = IsSet(mask, model.eos) ? model.eos : allowed.at(random() % allowed.size());
+    EXPECT_TRUE(constraint.Accept(next).has_value());
+    if (next == model.eos) {
+      return text;
+    }
+    text += model.tokenizer->TokenBytes(next);
+  }
+  return "";  // too long
+}
+
+const Json kSchema = {{"type", "object"},
+                      {"properties",
+                       {{"color", {{"enum", {"red", "gr\xC3\xBCn"}}}},
+                        {"size", {{"type", "integer"}, {"minimum", 1}, {"maximum", 20}}},
+                        {"ok", {{"$ref", "#/$defs/flag"}}}}},
+                      {"$defs", {{"flag", {{"type", "boolean"}}}}},
+                      {"required", {"color", "size", "ok"}},
+                      {"additionalProperties", false}};
+
+TEST(Grammar, WhateverIsSampledFitsTheSchema) {
+  for (const auto& [name, eos] : {std::pair("qwen3", "<|im_end|>"), std::pair("gemma3", "<eos>")}) {
+    const ConstrainedModel model(name, eos);
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      const auto constraint = model.factory.JsonSchema(kSchema).value();
+      const std::string text = RandomText(model, *constraint, seed, 400);
+      const Json json = Json::parse(text, nullptr, false);
+      ASSERT_TRUE(json.is_object()) << text;
+      EXPECT_EQ(json.size(), 3U);
+      EXPECT_TRUE(json["color"] == "red" || json["color"] == "gr\xC3\xBCn") << text;
+      EXPECT_TRUE(json["size"].is_number_integer() && json["size"] >= 1 && json["size"] <= 20)
+          << text;
+      EXPECT_TRUE(json["ok"].is_boolean()) << text;
+    }
+  }
+}
+
+TEST(Grammar, AJsonObjectStartsWithABraceAndMayEndOnlyWhenClosed) {
+  const ConstrainedModel model("qwen3", "<|im_end|>");
+  const auto constraint = model.factory.JsonObject().value();
+  const TokenId open = model.tokenizer->Find("{");
+  const TokenId close = model.tokenizer->Find("}");
+  auto mask = constraint->AllowedTokens().value();
+  EXPECT_EQ(mask.size(), (static_cast<std::size_t>(model.vocab_size) + 31) / 32);
+  EXPECT_TRUE(IsSet(mask, open));
+  EXPECT_FALSE(IsSet(mask, close));
+  EXPECT_FALSE(IsSet(mask, model.eos));
+  EXPECT_FALSE(IsSet(mask, model.tokenizer->Find("<|im_start|>")));
+  EXPECT_FALSE(constraint->Accept(close).has_value());
+
+  const auto closed = model.factory.JsonObject().value();
+  ASSERT_TRUE(closed->Accept(open).has_value());
+  ASSERT_TRUE(closed->Accept(close).has_value());
+  mask = closed->AllowedTokens().value();
+  EXPECT_TRUE(IsSet(mask, model.eos));
+  EXPECT_FALSE(IsSet(mask, open));
+  EXPECT_TRUE(closed->Accept(model.eos).has_value());
+  EXPECT_TRUE(IsSet(closed->AllowedTokens().value(), model.eos));
+}
+
+TEST(Grammar, WhiteSpaceCannotRunOn) {
+  const ConstrainedModel model("qwen3", "<|im_end|>");
+  const auto constraint = model.factory.JsonObject().value();
+  ASSERT_TRUE(constraint->Accept(model.tokenizer->Find("{")).has_value());
+  const TokenId space = model.tokenizer->Find("\xC4\xA0");  // GPT-2's stand-in for a space
+  ASSERT_TRUE(constraint->Accept(space).has_value());
+  const auto mask = constraint->AllowedTokens().value();
+  EXPECT_FALSE(IsSet(mask, space));
+  EXPECT_FALSE(IsSet(mask, model.tokenizer->Find("\xC4\x8A")));  // line feed
+}
+
+TEST(Grammar, SaysWhatIsWrongWithASchema) {
+  const ConstrainedModel model("llama", "<|eot_id|>");
+  for (const Json& schema :
+       {Json{{"type", "no such type"}}, Json(3), Json{{"$ref", "http://example.com/x"}},
+        Json{{"type", "object"}, {"patternProperties", 7}}}) {
+    const auto constraint = model.factory.JsonSchema(schema);
+    ASSERT_FALSE(constraint.has_value()) << schema;
+    EXPECT_EQ(constraint.error().code, ErrorCode::kInvalidRequest);
+    EXPECT_EQ(constraint.error().param, "response_format");
+    EXPECT_NE(constraint.error().message.find("JSON schema"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace chat
