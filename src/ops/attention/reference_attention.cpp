@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/rope/rope.h"
-#include "ops/vector/half.h"
+#include "ops/vector/saturated_half.h"
 
 namespace ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/attention/test_support.h"
-#include "ops/vector/half.h"
+#include "ops/vector/saturated_half.h"
 
 namespace ops::testing {
 namespace {
@@ -36,7 +36,7 @@ std::vector<double> Prepared(const Case& c, const float* x, const std::vector<fl
 double Stored(const Case& c, double x) {
   return c.dtype == KvDtype::kF32
              ? x
-             : static_cast<double>(HalfToFloat(FloatToHalf(static_cast<float>(x))));
+             : static_cast<double>(HalfToFloat(FloatToSaturatedHalf(static_cast<float>(x))));
 }
 
 }  // namespace

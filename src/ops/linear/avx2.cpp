@@ -46,7 +46,7 @@ template <int kStored>
   }
 }
 
-// dot[r] += vectors [kFirst, kEnd) of a group times x of each row; x: [R][32].
+// dot[r] = vectors [kFirst, kEnd) of a group times x of each row; x: [R][32].
 template <int R, int kSteps, int kStored, int kFirst, int kEnd>
 [[gnu::always_inline]] inline void AddVectors(const std::uint8_t* codes, const std::int8_t* x,
                                               __m256i* dot) {
@@ -61,8 +61,8 @@ template <int R, int kSteps, int kStored, int kFirst, int kEnd>
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         const __m256i signed_x = _mm256_sign_epi8(Broadcast(x + r * kGroup + 4 * v), with_sign);
-        dot[r] = _mm256_add_epi32(dot[r],
-                                  _mm256_madd_epi16(_mm256_maddubs_epi16(weights, signed_x), ones));
+        const __m256i four = _mm256_madd_epi16(_mm256_maddubs_epi16(weights, signed_x), ones);
+        dot[r] = v == kFirst ? four : _mm256_add_epi32(dot[r], four);
       }
     } else {
 #pragma GCC unroll 16
@@ -70,7 +70,8 @@ template <int R, int kSteps, int kStored, int kFirst, int kEnd>
         const __m256i pairs = _mm256_maddubs_epi16(weights, Broadcast(x + r * kGroup + 4 * v));
         sum[r] = v % kSteps == 0 ? pairs : _mm256_add_epi16(sum[r], pairs);
         if (v % kSteps == kSteps - 1) {
-          dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(sum[r], ones));
+          const __m256i four = _mm256_madd_epi16(sum[r], ones);
+          dot[r] = v - kFirst < kSteps ? four : _mm256_add_epi32(dot[r], four);
         }
       }
     }
@@ -78,20 +79,15 @@ template <int R, int kSteps, int kStored, int kFirst, int kEnd>
 }
 
 template <int R>
-[[gnu::always_inline]] inline void Start(const std::int32_t* offsets, __m256i* dot) {
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    dot[r] = _mm256_set1_epi32(offsets[r]);
-  }
-}
-
-template <int R>
-[[gnu::always_inline]] inline void AddScaled(const __m256i* dot, const float* scales,
-                                             const float* x_scales, __m256* acc) {
+[[gnu::always_inline]] inline void AddScaled(const __m256i* dot, const std::int32_t* offsets,
+                                             const float* scales, const float* x_scales,
+                                             __m256* acc) {
   const __m256 scale = _mm256_loadu_ps(scales);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
-    acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r]),
+    // The offset last: as a start value it would hold a register all along.
+    const __m256i sum = _mm256_add_epi32(dot[r], _mm256_set1_epi32(offsets[r]));
+    acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum),
                              _mm256_mul_ps(scale, _mm256_set1_ps(x_scales[r])), acc[r]);
   }
 }
@@ -103,16 +99,15 @@ template <int R, Product kProduct, int kSteps, int kStored>
   const std::int8_t* x = p.x + g * R * kGroup;
   __m256i dot[R];
   if constexpr (kProduct == Product::kSymmetric16) {
-    Start<R>(p.offsets + 2 * g * R, dot);
     AddVectors<R, kSteps, kStored, 0, 4>(codes, x, dot);
-    AddScaled<R>(dot, p.scales + 2 * g * kTile + lane, p.x_scales + g * R, acc);
-    Start<R>(p.offsets + (2 * g + 1) * R, dot);
+    AddScaled<R>(dot, p.offsets + 2 * g * R, p.scales + 2 * g * kTile + lane, p.x_scales + g * R,
+                 acc);
     AddVectors<R, kSteps, kStored, 4, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.scales + (2 * g + 1) * kTile + lane, p.x_scales + g * R, acc);
+    AddScaled<R>(dot, p.offsets + (2 * g + 1) * R, p.scales + (2 * g + 1) * kTile + lane,
+                 p.x_scales + g * R, acc);
   } else {
-    Start<R>(p.offsets + g * R, dot);
     AddVectors<R, kSteps, kStored, 0, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.scales + g * kTile + lane, p.x_scales + g * R, acc);
+    AddScaled<R>(dot, p.offsets + g * R, p.scales + g * kTile + lane, p.x_scales + g * R, acc);
   }
   if constexpr (kProduct == Product::kAffine) {
     const __m256 bias = _mm256_loadu_ps(p.biases + g * kTile + lane);

@@ -4,8 +4,10 @@
 
 #include <cassert>
 #include <exception>
+#include <limits>
 
 #include "ops/linear/coding.h"
+#include "ops/linear/kernels.h"
 #include "ops/linear/make_linear.h"
 
 namespace ops {
@@ -23,6 +25,10 @@ Result<void> CheckParts(std::span<const WeightSource> parts, std::size_t bias_si
                               parts.front().name, part.name, parts.front().n_in, part.n_in));
     }
     n_out += static_cast<std::size_t>(part.n_out);
+  }
+  if (n_out > static_cast<std::size_t>(std::numeric_limits<int>::max() - linear::kTile)) {
+    return Fail(ErrorCode::kBadModel, fmt::format("Tensor `{}` has {} outputs, which are too many.",
+                                                  parts.front().name, n_out));
   }
   if (bias_size != 0 && bias_size != n_out) {
     return Fail(ErrorCode::kBadModel,

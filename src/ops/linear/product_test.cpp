@@ -95,7 +95,8 @@ NativeProduct MakeProduct(const std::vector<const WeightSource*>& sources, Instr
   return {std::move(parts), std::move(bias), KernelsFor(set), pool};
 }
 
-std::vector<float> Run(const NativeProduct& product, const std::vector<float>& x, int n_rows) {
+std::vector<float> MultiplyRows(const NativeProduct& product, const std::vector<float>& x,
+                                int n_rows) {
   std::vector<float> y(static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(product.n_out()),
                        -1.0F);
   product.Multiply(x.data(), n_rows, y.data());
@@ -136,7 +137,7 @@ TEST(NativeProduct, EveryFormatAndInstructionSetGivesTheBitsOfTheTwin) {
             const std::vector<float> some(x.begin(),
                                           x.begin() + static_cast<std::ptrdiff_t>(n) * n_in);
             ExpectSameBits(
-                Run(product, some, n_rows),
+                MultiplyRows(product, some, n_rows),
                 {expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(n) * n_out},
                 format.name + " " + std::string(Name(set)) + " " + std::to_string(n_rows) + "x" +
                     std::to_string(n_out) + "x" + std::to_string(n_in));
@@ -157,8 +158,8 @@ TEST(NativeProduct, EveryNumberOfOutputsAndRowsGivesTheBitsOfTheTwin) {
       const std::vector<float> some(x.begin(), x.begin() + n_rows * 96);
       const std::vector<float> expected = Twin(made->source, some, n_rows);
       for (const InstructionSet set : SetsHere()) {
-        ExpectSameBits(Run(MakeProduct({&made->source}, set, pool), some, n_rows), expected,
-                       format.name);
+        ExpectSameBits(MultiplyRows(MakeProduct({&made->source}, set, pool), some, n_rows),
+                       expected, format.name);
       }
     }
   }
@@ -175,14 +176,14 @@ TEST(NativeProduct, ARowsBitsDependNeitherOnTheOtherRowsNorOnTheThreads) {
         continue;  // slow, and one row after another anyway
       }
       ThreadPool one(1);
-      const std::vector<float> all = Run(MakeProduct({&made->source}, set, one), x, kRows);
+      const std::vector<float> all = MultiplyRows(MakeProduct({&made->source}, set, one), x, kRows);
       for (const int n_threads : {2, 3}) {
         ThreadPool pool(n_threads);
         const NativeProduct product = MakeProduct({&made->source}, set, pool);
-        ExpectSameBits(Run(product, x, kRows), all, format.name + " threads");
+        ExpectSameBits(MultiplyRows(product, x, kRows), all, format.name + " threads");
         for (int row = 0; row < kRows; row += 97) {
           const std::vector<float> alone(x.begin() + row * n_in, x.begin() + (row + 1) * n_in);
-          ExpectSameBits(Run(product, alone, 1),
+          ExpectSameBits(MultiplyRows(product, alone, 1),
                          {all.begin() + row * 50, all.begin() + (row + 1) * 50},
                          format.name + " alone");
         }
@@ -216,7 +217,7 @@ TEST(NativeProduct, StackedPartsOfDifferentFormatsKeepTheirOrderAndGetTheirBias)
   for (const InstructionSet set : SetsHere()) {
     const NativeProduct product =
         MakeProduct({&q->source, &k->source, &v->source}, set, pool, bias);
-    ExpectSameBits(Run(product, x, 15), expected, "stacked");
+    ExpectSameBits(MultiplyRows(product, x, 15), expected, "stacked");
   }
 }
 
@@ -226,9 +227,11 @@ TEST(NativeProduct, RowsAreTakenInTheOrderThatTheSourceAsksFor) {
   WeightSource turned = made->source;
   turned.source_row = [](int row) { return 23 - row; };
   const std::vector<float> x = RandomRows(1, 64);
-  std::vector<float> y = Run(MakeProduct({&made->source}, InstructionSet::kPlain, pool), x, 1);
+  std::vector<float> y =
+      MultiplyRows(MakeProduct({&made->source}, InstructionSet::kPlain, pool), x, 1);
   std::reverse(y.begin(), y.end());
-  ExpectSameBits(Run(MakeProduct({&turned}, InstructionSet::kPlain, pool), x, 1), y, "turned");
+  ExpectSameBits(MultiplyRows(MakeProduct({&turned}, InstructionSet::kPlain, pool), x, 1), y,
+                 "turned");
 }
 
 TEST(NativeProduct, ZeroTinyAndUnfiniteInputsGiveZeroOrNanButNeverHarm) {
@@ -237,7 +240,7 @@ TEST(NativeProduct, ZeroTinyAndUnfiniteInputsGiveZeroOrNanButNeverHarm) {
   for (const InstructionSet set : SetsHere()) {
     const NativeProduct product = MakeProduct({&made->source}, set, pool);
     for (const float value : {0.0F, 1e-38F, 1e-44F}) {
-      for (const float y : Run(product, std::vector<float>(64, value), 1)) {
+      for (const float y : MultiplyRows(product, std::vector<float>(64, value), 1)) {
         EXPECT_EQ(y, 0.0F);
       }
     }
@@ -245,7 +248,7 @@ TEST(NativeProduct, ZeroTinyAndUnfiniteInputsGiveZeroOrNanButNeverHarm) {
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<float> x = RandomRows(2, 64);
       x[40] = value;
-      const std::vector<float> y = Run(product, x, 2);
+      const std::vector<float> y = MultiplyRows(product, x, 2);
       EXPECT_TRUE(std::isnan(y[0])) << value;
       EXPECT_FALSE(std::isnan(y[16])) << "the other row";
     }

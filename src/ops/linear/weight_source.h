@@ -33,15 +33,15 @@ struct WeightSource {
   WeightFormat format = WeightFormat::kF32;
   int n_out = 0;
   int n_in = 0;
-  std::span<const std::byte>
-      data;  // row-major; kMlxAffine: U32 words, codes packed little end first, no gaps
-  std::span<const std::byte> scales;  // kMlxAffine: [n_out, n_in / group_size]
-  std::span<const std::byte> biases;  // kMlxAffine: same
+  // Row-major; kMlxAffine: U32 words, codes packed little end first, no gaps.
+  std::span<const std::byte> data = {};
+  std::span<const std::byte> scales = {};  // kMlxAffine: [n_out, n_in / group_size]
+  std::span<const std::byte> biases = {};  // kMlxAffine: same
   ScaleFormat scale_format = ScaleFormat::kF16;
   int bits = 0;        // kMlxAffine
   int group_size = 0;  // kMlxAffine: 32, 64 or 128
   // Output row r is read from stored row source_row(r); empty: r itself.
-  std::function<int(int)> source_row;
+  std::function<int(int)> source_row = {};
 };
 
 }  // namespace ops

@@ -30,10 +30,10 @@ struct RopeScaling {
   double beta_fast = 32.0;
   double beta_slow = 1.0;
   bool truncate = true;  // round the ramp's ends to whole dimensions
-  std::optional<double>
-      attention_factor;  // else from mscale, mscale_all_dim (both set, not 0), else from factor
-  std::optional<double> mscale;
-  std::optional<double> mscale_all_dim;
+  // Else from mscale and mscale_all_dim (both set and not 0), else from factor.
+  std::optional<double> attention_factor{};
+  std::optional<double> mscale{};
+  std::optional<double> mscale_all_dim{};
 };
 
 // REQUIRES: rotary_dim even and > 0, theta and factor > 0; original_max_position > 0 for kLlama3

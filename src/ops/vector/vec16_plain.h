@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "ops/vector/half.h"
+#include "ops/vector/saturated_half.h"
 
 namespace ops {
 
@@ -55,7 +55,7 @@ struct Vec16Plain {
   // Rounds to nearest even; what is too large becomes the largest half, not infinity.
   void StoreHalf(std::uint16_t* p) const {
     for (int i = 0; i < kLanes; ++i) {
-      p[i] = FloatToHalf(lane[i]);
+      p[i] = FloatToSaturatedHalf(lane[i]);
     }
   }
 

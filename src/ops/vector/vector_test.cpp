@@ -7,8 +7,8 @@
 
 #include "ops/attention/kernels.h"
 #include "ops/attention/test_support.h"
-#include "ops/vector/half.h"
 #include "ops/vector/row_kernels.h"
+#include "ops/vector/saturated_half.h"
 #include "ops/vector/vec16_plain.h"
 #include "ops/vector/vector_math.h"
 
@@ -60,9 +60,10 @@ TEST(Half, EveryHalfSurvivesTheWayToFloatAndBack) {
     if (std::isnan(value)) {
       EXPECT_TRUE((bits & 0x7C00U) == 0x7C00U && (bits & 0x3FFU) != 0);
     } else if (std::isinf(value)) {
-      EXPECT_EQ(FloatToHalf(value), static_cast<std::uint16_t>((bits & 0x8000U) | 0x7BFFU));
+      EXPECT_EQ(FloatToSaturatedHalf(value),
+                static_cast<std::uint16_t>((bits & 0x8000U) | 0x7BFFU));
     } else {
-      EXPECT_EQ(FloatToHalf(value), half);
+      EXPECT_EQ(FloatToSaturatedHalf(value), half);
       EXPECT_EQ(std::ldexp(value, 24), std::trunc(std::ldexp(value, 24)));  // a multiple of 2^-24
     }
   }
@@ -73,9 +74,9 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
     const double low = HalfToFloat(static_cast<std::uint16_t>(bits));
     const double high = HalfToFloat(static_cast<std::uint16_t>(bits + 1));
     const auto middle = static_cast<float>((low + high) / 2);  // exact
-    EXPECT_EQ(FloatToHalf(middle), bits + (bits & 1U));
-    EXPECT_EQ(FloatToHalf(std::nextafter(middle, 0.0F)), bits);
-    EXPECT_EQ(FloatToHalf(std::nextafter(-middle, -1e9F)), 0x8000U + bits + 1);
+    EXPECT_EQ(FloatToSaturatedHalf(middle), bits + (bits & 1U));
+    EXPECT_EQ(FloatToSaturatedHalf(std::nextafter(middle, 0.0F)), bits);
+    EXPECT_EQ(FloatToSaturatedHalf(std::nextafter(-middle, -1e9F)), 0x8000U + bits + 1);
   }
 }
 
@@ -106,9 +107,9 @@ TEST(Half, AllInstructionSetsStoreTheSameHalves) {
   const std::vector<std::uint16_t> plain = stored(InstructionSet::kPlain);
   for (std::size_t t = 0; t < 64; ++t) {
     for (std::size_t d = 0; d < kDim; ++d) {
-      ASSERT_EQ(plain[d * 64 + t], FloatToHalf(values[t * kDim + d]));  // K: token fastest
+      ASSERT_EQ(plain[d * 64 + t], FloatToSaturatedHalf(values[t * kDim + d]));  // K: token fastest
       ASSERT_EQ(plain[64 * kDim + t * kDim + d],
-                FloatToHalf(values[t * kDim + d]));  // V: dim fastest
+                FloatToSaturatedHalf(values[t * kDim + d]));  // V: dim fastest
     }
   }
   for (const InstructionSet set : PresentSets()) {
