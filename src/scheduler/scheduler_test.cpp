@@ -362,7 +362,7 @@ TEST(Scheduler, DrainLetsRunningOnesFinishAndRefusesNewOnes) {
 }
 
 TEST(Scheduler, DrainCancelsWhatRunsAtTheDeadline) {
-  Harness harness({});
+  Harness harness({.budget_bytes = 1 << 22});
   harness.control.on_step = [&] { ++harness.clock.now_ms; };
   TokenStream stream = harness.Submit(Greedy(MakePrompt(1, 10), 99'000));
   harness.scheduler->Drain(harness.clock.Now() + std::chrono::milliseconds(50));
@@ -371,7 +371,8 @@ TEST(Scheduler, DrainCancelsWhatRunsAtTheDeadline) {
 }
 
 TEST(Scheduler, ItsEndCancelsEverythingAndStreamsOutliveIt) {
-  Harness harness({.options = {.max_num_seqs = 1, .context_length = 100'000}});
+  Harness harness(
+      {.budget_bytes = 1 << 22, .options = {.max_num_seqs = 1, .context_length = 100'000}});
   TokenStream running = harness.Submit(Greedy(MakePrompt(1, 10), 99'000));
   TokenStream waiting = harness.Submit(Greedy(MakePrompt(1, 10), 99'000));
   ASSERT_TRUE(running.Next(std::chrono::seconds(10)));
