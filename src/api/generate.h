@@ -1,12 +1,13 @@
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/reply.h"
 #include "api/served_model.h"
+#include "api/usage.h"
 #include "chat/stream_event.h"
 #include "engine/sampler.h"
 #include "scheduler/request.h"
@@ -15,49 +16,64 @@ namespace api {
 
 // What every protocol's request comes down to.
 struct GenerationOptions {
-  engine::SamplingParams sampling;
-  int max_tokens = 0;                      // 0: default_max_tokens, else what the context leaves; larger is clamped to it
-  int n = 1;
-  std::vector<std::string> stop;
+  engine::SamplingParams sampling = {};
+  int max_tokens = 0;  // 0: default_max_tokens, else what the context leaves; larger is clamped
+  int n = 1;           // choices of each prompt
+  std::vector<std::string> stop = {};
   bool ignore_eos = false;
   bool include_stop_text = false;
-  bool parse_output = true;                // false: all text is content (completions)
+  bool parse_output = true;  // false: all text is content (completions)
   bool skip_special_tokens = true;
   enum class Format { kText, kJsonObject, kJsonSchema };
   Format format = Format::kText;
-  Json schema;
-  std::string cache_salt;
+  Json schema = {};
+  std::string cache_salt = {};
   scheduler::Priority priority = scheduler::Priority::kInteractive;
+};
+
+// What to go on from.
+struct GenerationInput {
+  std::vector<std::vector<TokenId>> prompts =
+      {};                        // not empty, each a request of its own in one batch
+  std::string prompt_tail = {};  // end of the rendered prompt, for the parser
+  std::vector<chat::ToolSpec> tools = {};
 };
 
 // One token with its text, for logprobs.
 struct TokenInfo {
   TokenId id = 0;
-  std::string bytes;  // raw bytes
-  engine::SampledToken sampled;
+  engine::SampledToken sampled = {};
 };
 
-// What a choice emits, in order. `tokens` are those whose text is in this delta or was held back until it; joined over
-// all events they are the completion's tokens (the end token excluded unless it is all there is).
+// What a choice emits, in order. `tokens` are those whose text is in this delta or was held back
+// until it; joined over all events they are the choice's tokens, the end token included.
 struct ChoiceEvent {
-  int index = 0;
-  std::vector<chat::StreamEvent> deltas;
-  std::vector<TokenInfo> tokens;
-  std::optional<scheduler::FinishReason> finish;  // last event of the choice
+  int index = 0;  // prompt * n + choice
+  std::vector<chat::StreamEvent> deltas = {};
+  std::vector<TokenInfo> tokens = {};
+  std::optional<scheduler::FinishReason> finish = {};  // last event of the choice: kStop or kLength
 };
 
-struct Usage {
-  std::int64_t prompt_tokens = 0;      // once, though n choices share it
-  std::int64_t cached_tokens = 0;
-  std::int64_t completion_tokens = 0;  // all choices
-  scheduler::RequestStats timings;     // of the first choice
+// Where a generation goes: a stream or an answer that is collected. Called by the thread that runs
+// Generate.
+class GenerationSink {
+ public:
+  GenerationSink() = default;
+  GenerationSink(const GenerationSink&) = delete;
+  GenerationSink& operator=(const GenerationSink&) = delete;
+  virtual ~GenerationSink() = default;
+
+  virtual void OnEvent(const ChoiceEvent& event) = 0;
+  // Nothing has come for a second: the place for keep-alives.
+  virtual void OnWaiting() = 0;
 };
 
-// THE REQUEST: submit, detokenize, match stop strings, parse, emit; one path for streams and whole answers. Blocks
-// until the end. `emit` is called on this thread. While nothing comes, reply.KeepAlive() is called every few seconds
-// and reply.client_gone() is asked at least ten times a second: a client that left cancels the generation (kCancelled).
-[[nodiscard]] Result<Usage> Generate(ServedModel& model, std::vector<TokenId> prompt, std::string_view prompt_tail,
-                                     const std::vector<chat::ToolSpec>& tools, const GenerationOptions& options,
-                                     Reply& reply, const std::function<void(const ChoiceEvent&)>& emit);
+// THE REQUEST: submit, detokenize, match stop strings, parse, emit; one path for streams and whole
+// answers. Blocks until the end. reply.client_gone() is asked at least ten times a second: a client
+// that left cancels the generation (kCancelled). Before the first OnEvent or OnWaiting an error
+// can still be answered with a status.
+[[nodiscard]] Result<Usage> Generate(ServedModel& model, GenerationInput input,
+                                     const GenerationOptions& options, Reply& reply,
+                                     GenerationSink& sink);
 
 }  // namespace api

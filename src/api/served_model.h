@@ -26,20 +26,21 @@ struct SamplingDefaults {
 
 // One model ready to answer; made by app/, used by all handlers. Thread-safe through its parts.
 struct ServedModel {
-  std::string name;                    // id in /v1/models
-  std::vector<std::string> aliases;    // other names accepted (the path given to serve, its last component)
-  std::int64_t created = 0;            // Unix seconds
-  std::int64_t context_length = 0;     // really loaded
-  int default_max_tokens = 0;          // --max-tokens; 0: what the context leaves
-  std::chrono::seconds timeout{0};     // whole generation; 0: none
+  std::string name;  // id in /v1/models
+  std::vector<std::string>
+      aliases;               // other names accepted (the path given to serve, its last component)
+  std::int64_t created = 0;  // Unix seconds
+  std::int64_t context_length = 0;  // really loaded
+  int default_max_tokens = 0;       // --max-tokens; 0: what the context leaves
+  std::chrono::seconds timeout{0};  // whole generation; 0: none
   SamplingDefaults sampling;
   std::vector<TokenId> eos_ids;
-  std::shared_ptr<const chat::Tokenizer> tokenizer;        // shared with the template and grammars
+  std::shared_ptr<const chat::Tokenizer> tokenizer;         // shared with the template and grammars
   std::shared_ptr<const chat::ChatTemplate> chat_template;  // never null
   std::unique_ptr<chat::GrammarFactory> grammars;
-  const parsers::ParserFormat* parser_format = nullptr;    // never null
+  const parsers::ParserFormat* parser_format = nullptr;  // never null
   std::unique_ptr<scheduler::Scheduler> scheduler;
-  bool adds_bos = false;               // for /v1/completions: the tokenizer's own rule
+  bool adds_bos = false;  // for /v1/completions: the tokenizer's own rule
 };
 
 // Every served model; made at start, unchanged while requests run.

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace api {
+
+// The error as the protocol of `path` words it: Anthropic's shape below /v1/messages, OpenAI's
+// envelope {"error": {message, type, param, code}} everywhere else.
+[[nodiscard]] Json ErrorBody(std::string_view path, const Error& error);
+
+}  // namespace api

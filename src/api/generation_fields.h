@@ -1,0 +1,33 @@
+#pragma once
+
+#include "api/generate.h"
+#include "api/reply.h"
+#include "api/served_model.h"
+#include "api/validation.h"
+
+namespace api {
+
+// The fields that chat and text completions share: sampling, stop, max_tokens, n, seed, logit_bias,
+// ignore_eos, cache_salt, ...; where the request says nothing, the model's defaults. Faults are
+// recorded in `fields`.
+[[nodiscard]] GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& model,
+                                                      const ApiRequest& request);
+
+// The model the request asks for; absent, null or empty: the first one served. Errors:
+// kInvalidRequest, kModelNotFound.
+[[nodiscard]] Result<ServedModel*> FindModel(const Json& body, ModelManager& models);
+
+// usage and timings as both endpoints report them.
+[[nodiscard]] Json UsageJson(const Usage& usage);
+[[nodiscard]] Json TimingsJson(const Usage& usage);
+
+// "stop", "length".
+[[nodiscard]] const char* FinishName(scheduler::FinishReason reason);
+
+// Unix seconds now, for `created`.
+[[nodiscard]] std::int64_t UnixNow();
+
+// `prefix` and 24 random letters and digits.
+[[nodiscard]] std::string MakeId(std::string_view prefix);
+
+}  // namespace api

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "api/reply.h"
+#include "api/served_model.h"
+
+namespace api {
+
+// POST /v1/completions.
+void Completions(ModelManager& models, const ApiRequest& request, Reply& reply);
+
+}  // namespace api

@@ -1,0 +1,127 @@
+#include "api/openai_tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace api {
+namespace {
+
+std::optional<chat::ToolSpec> ReadTool(FieldReader& fields, const std::string& name,
+                                       const Json& json) {
+  if (!json.is_object()) {
+    fields.FailField(name, fmt::format("must be an object, got {}.", KindOf(json)));
+    return std::nullopt;
+  }
+  FieldReader tool(json, name + ".");
+  const std::string type = tool.String("type").value_or("function");
+  if (!tool.error() && type != "function") {
+    tool.FailField("type",
+                   fmt::format("must be \"function\", got {}.", DumpJson(type.substr(0, 40))));
+  }
+  const Json* function = tool.Object("function");
+  if (function == nullptr) {
+    tool.FailField("function", "must be an object with name and parameters.");
+    fields.FailWith(*tool.error());
+    return std::nullopt;
+  }
+  FieldReader inner(*function, name + ".function.");
+  chat::ToolSpec spec;
+  spec.name = inner.String("name").value_or("");
+  spec.description = inner.String("description").value_or("");
+  if (spec.name.empty()) {
+    inner.FailField("name", "must be the name of the function.");
+  }
+  if (const Json* parameters = inner.Object("parameters")) {
+    spec.parameters = *parameters;
+  }
+  spec.original = json;
+  for (const FieldReader* reader : {&tool, &inner}) {
+    if (reader->error()) {
+      fields.FailWith(*reader->error());
+      return std::nullopt;
+    }
+  }
+  return spec;
+}
+
+bool IsOffered(const std::vector<chat::ToolSpec>& tools, std::string_view name) {
+  return std::ranges::any_of(tools, [&](const chat::ToolSpec& tool) { return tool.name == name; });
+}
+
+void RefuseForcedCall(FieldReader& fields) {
+  fields.FailWith({.code = ErrorCode::kUnsupported,
+                   .message = "`tool_choice` cannot force a call yet; use \"auto\" or \"none\".",
+                   .param = "tool_choice"});
+}
+
+// {"type": "function", "function": {"name": ...}}
+void ReadNamedChoice(FieldReader& fields, const Json& choice,
+                     const std::vector<chat::ToolSpec>& tools) {
+  const auto function = choice.find("function");
+  const bool nested = function != choice.end() && function->is_object();
+  const Json& holder = nested ? *function : choice;
+  const auto name = holder.find("name");
+  if (name == holder.end() || !name->is_string()) {
+    fields.FailField("tool_choice",
+                     "must name a function: {\"type\": \"function\", \"function\": "
+                     "{\"name\": ...}}.");
+    return;
+  }
+  const auto& text = name->get_ref<const std::string&>();
+  if (!IsOffered(tools, text)) {
+    fields.FailField("tool_choice", fmt::format("names the function {}, which is not in `tools`.",
+                                                DumpJson(text.substr(0, 80))));
+    return;
+  }
+  RefuseForcedCall(fields);
+}
+
+// Returns whether tools are shown.
+bool ReadChoice(FieldReader& fields, const std::vector<chat::ToolSpec>& tools) {
+  const Json* choice = fields.Find("tool_choice");
+  if (choice == nullptr || *choice == "auto") {
+    return true;
+  }
+  if (*choice == "none") {
+    return false;
+  }
+  if (choice->is_object()) {
+    ReadNamedChoice(fields, *choice, tools);
+  } else if (*choice != "required") {
+    fields.FailField("tool_choice",
+                     fmt::format("must be \"none\", \"auto\", \"required\" or an object that names "
+                                 "a function, got {}.",
+                                 choice->is_string() ? DumpJson(*choice).substr(0, 40)
+                                                     : std::string(KindOf(*choice))));
+  } else if (tools.empty()) {
+    fields.FailField("tool_choice", "is \"required\", but `tools` offers no function.");
+  } else {
+    RefuseForcedCall(fields);
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::vector<chat::ToolSpec>> ReadTools(FieldReader& fields) {
+  std::vector<chat::ToolSpec> tools;
+  if (const Json* list = fields.Array("tools")) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      if (auto tool = ReadTool(fields, fmt::format("tools[{}]", i), (*list)[i])) {
+        tools.push_back(std::move(*tool));
+      }
+    }
+  }
+  const bool shown = ReadChoice(fields, tools);
+  if (fields.error()) {
+    return Fail(*fields.error());
+  }
+  if (!shown) {
+    tools.clear();
+  }
+  return tools;
+}
+
+}  // namespace api
