@@ -1,0 +1,391 @@
+#include "http/connection.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <exception>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+#include "http/error_response.h"
+#include "http/request_head.h"
+
+namespace http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast_http = boost::beast::http;
+using asio::redirect_error;
+using asio::use_awaitable;
+using std::chrono::milliseconds;
+
+// Beyond this much of later requests the client is no longer watched while it is answered.
+constexpr std::size_t kMaxPipelinedBytes = 64U << 10U;
+constexpr std::size_t kReadBytes = 16U << 10U;
+// How long a client may go on sending a body that was refused, so that it comes to read why.
+constexpr milliseconds kLingerForBody{10'000};
+constexpr milliseconds kLinger{1'000};
+
+// The bytes of an answer that is made without a worker.
+class StringSink final : public ByteSink {
+ public:
+  void Write(std::string_view more) override { bytes += more; }
+  [[nodiscard]] bool gone() const override { return false; }
+
+  std::string bytes;
+};
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, ServerShared& shared)
+    : socket_(std::move(socket)),
+      shared_(shared),
+      deadline_(socket_.get_executor()),
+      answered_signal_(socket_.get_executor()) {
+  Error ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);  // each event at once
+  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+}
+
+void Connection::Start(std::function<void()> on_end) {
+  asio::co_spawn(socket_.get_executor(), Run(),
+                 [self = shared_from_this(), end = std::move(on_end)](std::exception_ptr failure) {
+                   if (failure != nullptr) {
+                     spdlog::error("a connection failed with an exception");
+                   }
+                   self->Close();
+                   end();
+                 });
+}
+
+void Connection::StartRefusing(std::function<void()> on_end) {
+  asio::co_spawn(socket_.get_executor(), Refuse(),
+                 [self = shared_from_this(), end = std::move(on_end)](std::exception_ptr) {
+                   self->Close();
+                   end();
+                 });
+}
+
+void Connection::Drain() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->is_idle_) {
+      Error ignored;
+      self->socket_.cancel(ignored);
+    }
+  });
+}
+
+void Connection::Abort() {
+  gone_ = true;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Close(); });
+}
+
+void Connection::Close() {
+  gone_ = true;
+  DisarmDeadline();
+  deadline_.cancel();
+  Error ignored;
+  socket_.close(ignored);
+}
+
+// The deadline stays armed until DisarmDeadline: a timer whose handler is already on its way cannot
+// be cancelled, so that a generation tells whether it still counts.
+void Connection::ArmDeadline(milliseconds duration) {
+  timed_out_ = false;
+  deadline_.expires_after(duration);
+  deadline_.async_wait(
+      [self = shared_from_this(), generation = ++deadline_generation_](const Error& error) {
+        if (!error && generation == self->deadline_generation_) {
+          self->timed_out_ = true;
+          Error ignored;
+          self->socket_.cancel(ignored);
+        }
+      });
+}
+
+void Connection::Write(std::string_view bytes) {
+  if (gone_) {
+    return;
+  }
+  // `bytes` and `written` live until the strand has answered: this thread waits for it.
+  std::promise<void> written;
+  asio::post(socket_.get_executor(), [this, bytes, &written] {
+    if (gone_) {
+      written.set_value();
+      return;
+    }
+    ArmDeadline(shared_.options.write_timeout);
+    asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
+                      [this, &written](const Error& error, std::size_t) {
+                        DisarmDeadline();
+                        if (error) {
+                          gone_ = true;
+                        }
+                        written.set_value();
+                      });
+  });
+  written.get_future().wait();
+}
+
+asio::awaitable<void> Connection::Run() {
+  bool more = true;
+  while (more) {
+    more = co_await ServeOne();
+  }
+  co_await Linger();
+}
+
+asio::awaitable<void> Connection::Refuse() {
+  const ::Error error{.code = ErrorCode::kOverloaded,
+                      .message = fmt::format("The server has its limit of {} connections open.",
+                                             shared_.options.max_connections),
+                      .param = {}};
+  body_unread_ = true;
+  co_await SendErrorNow({.request_id = RequestId({})}, 503, error, {});
+  co_await Linger();
+}
+
+// Returns whether the connection may serve another request.
+asio::awaitable<bool> Connection::ServeOne() {
+  const bool is_there = co_await AwaitFirstByte();
+  if (!is_there) {
+    co_return false;
+  }
+  Parser parser;
+  parser.header_limit(shared_.options.max_header_bytes);
+  parser.body_limit(shared_.options.max_body_bytes);
+  Error error;
+  ArmDeadline(shared_.options.header_timeout);
+  co_await beast_http::async_read_header(socket_, buffer_, parser,
+                                         redirect_error(use_awaitable, error));
+  DisarmDeadline();
+  api::ApiRequest request = ToApiRequest(parser.get().base());
+  AnswerForm form{.path = request.path,
+                  .request_id = request.request_id,
+                  .is_head = request.method == "HEAD",
+                  .is_http10 = parser.get().version() < 11,
+                  .keep_alive = parser.get().keep_alive() && !shared_.draining};
+  if (error) {
+    co_await SendReadError(std::move(form), error);
+    co_return false;
+  }
+  if (const std::optional<EarlyAnswer> early = shared_.handler.Check(request)) {
+    body_unread_ = !parser.is_done();
+    form.keep_alive = form.keep_alive && !body_unread_;
+    const bool keep_alive = form.keep_alive;
+    const auto begin = std::chrono::steady_clock::now();
+    if (early->error) {
+      co_await SendErrorNow(std::move(form), early->status, *early->error, early->allow);
+    } else {
+      StringSink sink;
+      Exchange exchange(sink, std::move(form));
+      exchange.SendEmpty(early->status, early->allow);
+      co_await SendNow(sink.bytes);
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    shared_.handler.OnFinished(
+        {.request = request, .status = early->status, .duration_ms = took.count()});
+    co_return keep_alive && !gone_;
+  }
+  const bool is_read = co_await ReadBody(parser, form);
+  if (!is_read) {
+    co_return false;
+  }
+  request.body = std::move(parser.get().body());
+  Exchange exchange(*this, form);
+  const bool is_answered = co_await AnswerRequest(request, exchange);
+  if (!is_answered) {
+    form.keep_alive = false;
+    const ::Error no_thread{.code = ErrorCode::kOverloaded,
+                            .message = "The server has no thread left to answer this request.",
+                            .param = {}};
+    co_await SendErrorNow(std::move(form), 503, no_thread, {});
+    co_return false;
+  }
+  co_return exchange.keep_alive() && !gone_ && !shared_.draining;
+}
+
+asio::awaitable<bool> Connection::AwaitFirstByte() {
+  if (buffer_.size() > 0) {
+    co_return true;
+  }
+  if (shared_.draining) {
+    co_return false;
+  }
+  Error error;
+  is_idle_ = true;
+  ArmDeadline(shared_.options.idle_timeout);
+  co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                              redirect_error(use_awaitable, error));
+  DisarmDeadline();
+  is_idle_ = false;
+  co_return !error;
+}
+
+asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& form) {
+  if (parser.is_done()) {
+    co_return true;
+  }
+  const auto expect = parser.get()[beast_http::field::expect];
+  if (!form.is_http10 && boost::beast::iequals(expect, "100-continue")) {
+    co_await SendNow("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+  Error error;
+  ArmDeadline(shared_.options.body_timeout);
+  co_await beast_http::async_read(socket_, buffer_, parser, redirect_error(use_awaitable, error));
+  DisarmDeadline();
+  if (error) {
+    co_await SendReadError(form, error);
+  }
+  co_return !error;
+}
+
+// The request could not be read: says why, unless the client has left.
+asio::awaitable<void> Connection::SendReadError(AnswerForm form, const Error& error) {
+  const ServerOptions& options = shared_.options;
+  form.keep_alive = false;
+  body_unread_ = true;
+  if (form.request_id.empty()) {
+    form.request_id = RequestId({});
+  }
+  ::Error answer{.code = ErrorCode::kInvalidRequest, .message = {}, .param = {}};
+  int status = 400;
+  if (timed_out_) {
+    status = 408;
+    answer = {.code = ErrorCode::kRequestTimeout,
+              .message = "The request took too long to arrive.",
+              .param = {}};
+  } else if (error == beast_http::error::body_limit) {
+    status = 413;
+    answer = {.code = ErrorCode::kBodyTooLarge,
+              .message = fmt::format("The request body is larger than the limit of {} bytes.",
+                                     options.max_body_bytes),
+              .param = {}};
+  } else if (error == beast_http::error::header_limit) {
+    status = 431;
+    answer.message = fmt::format("The request header is larger than the limit of {} bytes.",
+                                 options.max_header_bytes);
+  } else if (error.category() == make_error_code(beast_http::error::bad_method).category() &&
+             error != beast_http::error::end_of_stream &&
+             error != beast_http::error::partial_message) {
+    answer.message = fmt::format("The request is not valid HTTP/1.1: {}.", error.message());
+  } else {
+    gone_ = true;
+    co_return;
+  }
+  co_await SendErrorNow(std::move(form), status, answer, {});
+}
+
+asio::awaitable<void> Connection::SendErrorNow(AnswerForm form, int status, const ::Error& error,
+                                               std::string_view allow) {
+  StringSink sink;
+  Exchange exchange(sink, std::move(form));
+  exchange.SendErrorWith(status, error, allow);
+  co_await SendNow(sink.bytes);
+}
+
+asio::awaitable<void> Connection::SendNow(std::string_view bytes) {
+  Error error;
+  ArmDeadline(shared_.options.write_timeout);
+  co_await asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
+                             redirect_error(use_awaitable, error));
+  DisarmDeadline();
+  if (error) {
+    gone_ = true;
+  }
+}
+
+// Has a worker answer. `request` and `exchange` belong to the caller, which waits here until the
+// worker has left them. Returns false when there is no worker to be had.
+asio::awaitable<bool> Connection::AnswerRequest(const api::ApiRequest& request,
+                                                Exchange& exchange) {
+  answered_ = false;
+  answered_signal_.expires_at(asio::steady_timer::time_point::max());
+  try {
+    shared_.workers.Run([self = shared_from_this(), &request, &exchange] {
+      self->Work(request, exchange);
+      asio::post(self->socket_.get_executor(), [self] {
+        self->answered_ = true;
+        Error ignored;
+        self->socket_.cancel(ignored);  // ends WatchClient
+        self->answered_signal_.cancel();
+      });
+    });
+  } catch (const std::system_error& error) {
+    spdlog::error("no thread for a request: {}", error.what());
+    co_return false;
+  }
+  co_await WatchClient();
+  while (!answered_) {
+    Error ignored;
+    co_await answered_signal_.async_wait(redirect_error(use_awaitable, ignored));
+  }
+  co_return true;
+}
+
+// On a worker thread.
+void Connection::Work(const api::ApiRequest& request, Exchange& exchange) {
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    shared_.handler.Answer(request, exchange);
+  } catch (const std::exception& error) {
+    spdlog::error("request {} failed: {}", request.request_id, error.what());
+    exchange.SendFailure();
+  } catch (...) {
+    spdlog::error("request {} failed", request.request_id);
+    exchange.SendFailure();
+  }
+  exchange.Finish();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  shared_.handler.OnFinished({.request = request,
+                              .status = exchange.status(),
+                              .duration_ms = took.count(),
+                              .usage = exchange.usage(),
+                              .client_gone = gone()});
+}
+
+// Reads while the answer is made: the end of the stream means that the client has left; anything
+// else is the beginning of its next request.
+asio::awaitable<void> Connection::WatchClient() {
+  while (!answered_ && !gone_ && buffer_.size() < kMaxPipelinedBytes) {
+    Error error;
+    const std::size_t n = co_await socket_.async_read_some(buffer_.prepare(kReadBytes),
+                                                           redirect_error(use_awaitable, error));
+    buffer_.commit(n);
+    if (error == asio::error::operation_aborted) {
+      co_return;
+    }
+    if (error) {
+      gone_ = true;
+    }
+  }
+}
+
+// Lets the client read the last answer before the connection goes: closing with unread bytes in the
+// system's buffer would reset it.
+asio::awaitable<void> Connection::Linger() {
+  if (gone_ || !socket_.is_open()) {
+    co_return;
+  }
+  Error error;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
+  is_idle_ = true;
+  ArmDeadline(body_unread_ ? kLingerForBody : kLinger);
+  while (!error && !(shared_.draining && !body_unread_)) {
+    buffer_.clear();
+    co_await socket_.async_read_some(buffer_.prepare(kReadBytes),
+                                     redirect_error(use_awaitable, error));
+  }
+  DisarmDeadline();
+  is_idle_ = false;
+}
+
+}  // namespace http

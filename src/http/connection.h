@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/exchange.h"
+#include "http/server.h"
+#include "http/worker_pool.h"
+
+namespace http {
+
+// What the connections of a server share.
+struct ServerShared {
+  const ServerOptions& options;
+  RequestHandler& handler;
+  WorkerPool& workers;
+  std::atomic<bool> draining{false};
+};
+
+// One client's connection: reads requests, has each answered by a worker, and meanwhile watches
+// whether the client is still there. All but Write and gone runs on the socket's strand.
+//
+//   waiting -> header -> body -> answering -> waiting ...
+//      |         |        |         |
+//      +---------+--------+---------+--> lingering -> closed
+class Connection final : public ByteSink, public std::enable_shared_from_this<Connection> {
+ public:
+  // The socket's executor is a strand. `shared` outlives the connection.
+  Connection(boost::asio::ip::tcp::socket socket, ServerShared& shared);
+
+  // Serves until the end, then calls `on_end`.
+  void Start(std::function<void()> on_end);
+  // Answers 503 and closes.
+  void StartRefusing(std::function<void()> on_end);
+
+  // Any thread: closes it when no request is under way (`shared.draining` is set already).
+  void Drain();
+  // Any thread: closes it now.
+  void Abort();
+
+  // Called by the worker.
+  void Write(std::string_view bytes) override;
+  [[nodiscard]] bool gone() const override { return gone_; }
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Error = boost::system::error_code;
+
+  boost::asio::awaitable<void> Run();
+  boost::asio::awaitable<void> Refuse();
+  boost::asio::awaitable<bool> ServeOne();
+  boost::asio::awaitable<bool> AwaitFirstByte();
+  boost::asio::awaitable<bool> ReadBody(Parser& parser, const AnswerForm& form);
+  boost::asio::awaitable<bool> AnswerRequest(const api::ApiRequest& request, Exchange& exchange);
+  boost::asio::awaitable<void> WatchClient();
+  boost::asio::awaitable<void> SendNow(std::string_view bytes);
+  boost::asio::awaitable<void> SendErrorNow(AnswerForm form, int status, const ::Error& error,
+                                            std::string_view allow);
+  boost::asio::awaitable<void> SendReadError(AnswerForm form, const Error& error);
+  boost::asio::awaitable<void> Linger();
+  void Work(const api::ApiRequest& request, Exchange& exchange);
+  void ArmDeadline(std::chrono::milliseconds duration);
+  void DisarmDeadline() { ++deadline_generation_; }
+  void Close();
+
+  boost::asio::ip::tcp::socket socket_;
+  ServerShared& shared_;
+  boost::asio::steady_timer deadline_;
+  boost::asio::steady_timer answered_signal_;
+  boost::beast::flat_buffer buffer_;  // read but not parsed: pipelined requests
+  std::uint64_t deadline_generation_ = 0;
+  bool timed_out_ = false;
+  bool is_idle_ = false;      // waiting for a first byte, or lingering
+  bool body_unread_ = false;  // the client may still be sending what nobody wants
+  bool answered_ = false;
+  std::atomic<bool> gone_{false};
+};
+
+}  // namespace http
