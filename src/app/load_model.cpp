@@ -1,0 +1,270 @@
+#include "app/load_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "app/model_choice.h"
+#include "app/progress.h"
+#include "app/script_file.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "models/model.h"
+#include "scheduler/kv_need.h"
+
+namespace app {
+namespace {
+
+constexpr std::int64_t kUnknownContextLength = 4096;
+
+// What a model is served with, made step by step.
+struct Making {
+  const ServeOptions& options;
+  const KernelChoice& kernels;
+  const Clock& clock;
+  bool quiet;
+  ChosenModel chosen;
+  model_files::ModelSource source;
+  std::unique_ptr<api::ServedModel> served = std::make_unique<api::ServedModel>();
+  std::optional<engine::Script> script = {};
+};
+
+std::int64_t WantedContextLength(const Making& making) {
+  const std::int64_t wanted = making.options.context_length;
+  std::int64_t own = making.source.context_length;
+  if (own <= 0) {
+    own = wanted > 0 ? wanted : kUnknownContextLength;
+    spdlog::warn("{} does not say how long its context is; {} tokens are used", making.source.name,
+                 own);
+  }
+  if (wanted > own) {
+    spdlog::warn("--context-length {} is more than the {} tokens of {}; {} are used", wanted, own,
+                 making.source.name, own);
+  }
+  return wanted > 0 ? std::min(wanted, own) : own;
+}
+
+void AddNames(Making& making) {
+  api::ServedModel& served = *making.served;
+  served.name = making.options.served_model_name.empty() ? making.source.name
+                                                         : making.options.served_model_name;
+  std::vector<std::string> names = making.chosen.names;
+  names.push_back(making.source.name);
+  names.push_back(making.chosen.path.string());
+  names.push_back(making.chosen.path.filename().string());
+  names.push_back(std::filesystem::path(making.source.name).filename().string());
+  for (std::string& name : names) {
+    if (!name.empty() && name != served.name &&
+        std::ranges::find(served.aliases, name) == served.aliases.end()) {
+      served.aliases.push_back(std::move(name));
+    }
+  }
+}
+
+api::SamplingDefaults Defaults(const ServeOptions& options,
+                               const model_files::GenerationDefaults& model) {
+  api::SamplingDefaults defaults;
+  defaults.temperature =
+      options.temperature.value_or(model.temperature.value_or(defaults.temperature));
+  defaults.top_p = options.top_p.value_or(model.top_p.value_or(defaults.top_p));
+  defaults.top_k = options.top_k.value_or(model.top_k.value_or(defaults.top_k));
+  defaults.min_p = options.min_p.value_or(model.min_p.value_or(defaults.min_p));
+  defaults.repetition_penalty = options.repetition_penalty.value_or(
+      model.repetition_penalty.value_or(defaults.repetition_penalty));
+  return defaults;
+}
+
+// Does its post-processor add a token at the front?
+bool AddsBos(const chat::Tokenizer& tokenizer) {
+  const auto encode = [&](bool add_special) {
+    return tokenizer.Encode("a", chat::Tokenizer::SpecialTokens::kParse, add_special);
+  };
+  const Result<std::vector<TokenId>> with = encode(true);
+  const Result<std::vector<TokenId>> without = encode(false);
+  return with && without && !with->empty() && !without->empty() &&
+         with->front() != without->front();
+}
+
+Result<void> MakeText(Making& making) {
+  api::ServedModel& served = *making.served;
+  Result<std::shared_ptr<const chat::Tokenizer>> tokenizer =
+      chat::Tokenizer::Load(making.source.tokenizer);
+  if (!tokenizer) {
+    return Fail(tokenizer.error());
+  }
+  served.tokenizer = std::move(*tokenizer);
+  const models::ModelFamily* family = models::FindFamily(making.source.model_type);
+  if (family == nullptr && !models::All().empty()) {
+    family = models::All().front();  // of a script: any template does
+  }
+  Result<std::shared_ptr<const chat::ChatTemplate>> chat_template = chat::ChatTemplate::Load(
+      making.source.tokenizer, family == nullptr ? "" : family->fallback_chat_template,
+      served.tokenizer);
+  if (!chat_template) {
+    return Fail(chat_template.error());
+  }
+  served.chat_template = std::move(*chat_template);
+  if (served.chat_template->is_fallback()) {
+    spdlog::info("{} has no chat template of its own; that of its family is used",
+                 making.source.name);
+  }
+  served.adds_bos = AddsBos(*served.tokenizer);
+  served.parser_format = parsers::FindFormat("plain_text");
+  for (const parsers::ParserFormat* format : parsers::All()) {
+    if (format->matches(served.chat_template->source())) {
+      served.parser_format = format;
+      break;
+    }
+  }
+  return {};
+}
+
+Result<void> MakeScript(Making& making) {
+  api::ServedModel& served = *making.served;
+  if (served.eos_ids.empty()) {
+    return Fail(ErrorCode::kBadModel,
+                fmt::format("{} names no end token, which a script needs.", making.source.name));
+  }
+  Result<ScriptFile> file =
+      ReadScript(making.options.script, *served.tokenizer, served.eos_ids.front());
+  if (!file) {
+    return Fail(file.error());
+  }
+  file->script.vocab_size = served.tokenizer->vocab_size();
+  if (file->ends_by_length) {
+    served.default_max_tokens = static_cast<int>(file->script.tokens.size());
+  }
+  making.script = std::move(file->script);
+  return {};
+}
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(const Making& making, Progress& progress) {
+  if (making.script) {
+    return engine::MakeScriptedEngine(*making.script);
+  }
+  const ServeOptions& options = making.options;
+  return engine::LoadEngine(making.source,
+                            {.path = making.kernels.path,
+                             .instruction_set = making.kernels.instruction_set,
+                             .threads = making.kernels.threads,
+                             .kv_bits = options.kv_bits,
+                             .kv_budget_bytes = options.cache_memory_mb << 20U,
+                             .kv_budget_percent = options.cache_memory_percent,
+                             .on_progress = [&](double share) { progress.Report(share); }});
+}
+
+// Starts the engine thread; lowers the context length to what the KV budget can hold.
+Result<void> StartScheduler(Making& making) {
+  api::ServedModel& served = *making.served;
+  const ServeOptions& options = making.options;
+  const std::int64_t wanted = served.context_length;
+  std::int64_t fits = wanted;
+  Result<std::unique_ptr<scheduler::Scheduler>> scheduler = [&] {
+    Progress progress(fmt::format("loading {}", making.source.name), making.quiet);
+    const auto make = [&]() -> Result<scheduler::Scheduler::Parts> {
+      Result<std::unique_ptr<engine::Engine>> engine = MakeEngine(making, progress);
+      if (!engine) {
+        return Fail(engine.error());
+      }
+      ops::BlockStore& blocks = (*engine)->blocks();
+      fits = scheduler::KvNeed(blocks).MaxTokens(blocks.budget_bytes(), wanted);
+      std::unique_ptr<cache::PrefixCache> cache =
+          options.prefix_cache ? cache::MakeRadixCache(blocks) : cache::MakeNaiveCache(blocks);
+      return scheduler::Scheduler::Parts{.engine = std::move(*engine), .cache = std::move(cache)};
+    };
+    return scheduler::Scheduler::Start({.max_num_seqs = options.max_num_seqs,
+                                        .prefill_step_size = options.prefill_step_size,
+                                        .max_queue = options.max_queue,
+                                        .context_length = wanted},
+                                       making.clock, make);
+  }();
+  if (!scheduler) {
+    return Fail(scheduler.error());
+  }
+  served.scheduler = std::move(*scheduler);
+  const std::uint64_t budget = served.scheduler->facts().kv_budget_bytes;
+  if (fits < 2) {  // a prompt token and one of a reply
+    return Fail(ErrorCode::kOutOfMemory,
+                fmt::format("The KV cache of {} cannot hold a single block of {}.",
+                            FormatBytes(budget), making.source.name));
+  }
+  if (fits < wanted) {
+    spdlog::warn(
+        "the KV cache of {} holds {} tokens, fewer than the context length of {}: the context "
+        "length is {} now; --cache-memory-mb gives it more memory",
+        FormatBytes(budget), fits, wanted, fits);
+    served.context_length = fits;
+  }
+  return {};
+}
+
+Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, const Clock& clock,
+                    bool quiet) {
+  Result<ChosenModel> chosen = ChooseModel(options.model);
+  if (!chosen) {
+    return Fail(chosen.error());
+  }
+  const bool scripted = !options.script.empty();
+  Result<model_files::ModelSource> source =
+      scripted ? OpenWithoutWeights(chosen->path) : model_files::OpenModel(chosen->path);
+  if (!source) {
+    return Fail(source.error());
+  }
+  if (!scripted && models::FindFamily(source->model_type) == nullptr) {
+    return Fail(engine::LoadEngine(*source, {}).error());  // says which types there are
+  }
+  return Making{.options = options,
+                .kernels = kernels,
+                .clock = clock,
+                .quiet = quiet,
+                .chosen = std::move(*chosen),
+                .source = std::move(*source)};
+}
+
+std::string DescribeSource(const model_files::ModelSource& source, const std::string& name) {
+  return fmt::format("{} ({}, {}, {})", name, source.model_type,
+                     source.quantization.empty() ? "no weights" : source.quantization,
+                     FormatBytes(source.weight_bytes));
+}
+
+}  // namespace
+
+Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& kernels,
+                              const Clock& clock, bool quiet) {
+  Result<Making> making = Open(options, kernels, clock, quiet);
+  if (!making) {
+    return Fail(making.error());
+  }
+  api::ServedModel& served = *making->served;
+  AddNames(*making);
+  served.created = static_cast<std::int64_t>(std::time(nullptr));
+  served.context_length = WantedContextLength(*making);
+  served.default_max_tokens = options.max_tokens;
+  served.timeout = std::chrono::seconds(static_cast<std::int64_t>(std::ceil(options.timeout_s)));
+  served.sampling = Defaults(options, making->source.generation_defaults);
+  for (const std::int64_t id : making->source.eos_token_ids) {
+    served.eos_ids.push_back(static_cast<TokenId>(id));
+  }
+  if (Result<void> made = MakeText(*making); !made) {
+    return Fail(made.error());
+  }
+  if (!options.script.empty()) {
+    if (Result<void> made = MakeScript(*making); !made) {
+      return Fail(made.error());
+    }
+  }
+  if (Result<void> started = StartScheduler(*making); !started) {
+    return Fail(started.error());
+  }
+  served.grammars = std::make_unique<chat::GrammarFactory>(served.tokenizer, served.eos_ids,
+                                                           served.scheduler->facts().vocab_size);
+  return LoadedModel{.served = std::move(making->served),
+                     .description = DescribeSource(making->source, served.name)};
+}
+
+}  // namespace app

@@ -1,0 +1,48 @@
+#include "app/serve_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "app/kernel_choice.h"
+#include "app/server_app.h"
+#include "app/stop_signals.h"
+#include "base/log.h"
+
+namespace app {
+namespace {
+
+constexpr std::chrono::seconds kDrainPatience{30};
+
+int Complain(const Error& error) {
+  fmt::print(stderr, "emberbank: {}\n", error.message);
+  return 1;
+}
+
+}  // namespace
+
+int RunServeCommand(const ServeOptions& options) {
+  [[maybe_unused]] const bool known = SetUpLogging(options.log_level);  // checked with the options
+  StopSignals signals;
+  const Result<KernelChoice> kernels = ChooseKernels(ProcessEnvironment(), options.threads);
+  if (!kernels) {
+    return Complain(kernels.error());
+  }
+  const Result<std::unique_ptr<ServerApp>> app =
+      ServerApp::Start(options, *kernels, /*quiet=*/false);
+  if (!app) {
+    return Complain(app.error());
+  }
+  signals.Arm();
+  std::fputs((*app)->Banner().c_str(), stdout);
+  std::fflush(stdout);
+  signals.Wait();
+  spdlog::info("stopping: running requests may finish within {} s; once more to stop at once",
+               kDrainPatience.count());
+  (*app)->Drain(kDrainPatience);
+  return 0;
+}
+
+}  // namespace app

@@ -1,0 +1,298 @@
+#include <fmt/format.h>
+#include <spdlog/common.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <utility>
+
+#include "app/settings.h"
+
+namespace app {
+namespace {
+
+constexpr int kAnyInt = std::numeric_limits<int>::max();
+constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
+constexpr double kAnyNumber = std::numeric_limits<double>::infinity();
+
+// As vllm-mlx and rapid-mlx have it, a share of 1; people also write percents.
+Setting CacheMemoryPercent(ServeOptions& options) {
+  return {
+      .name = "cache-memory-percent",
+      .synonyms = {},
+      .arity = Setting::Arity::kValue,
+      .placeholder = "SHARE",
+      .help = "Memory for K and V, as a share of what the weights leave: 0.4 or 40 (default 40)",
+      .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+        const Result<double> share =
+            ParseNumber("--cache-memory-percent", values.back(), {.low = 0.001, .high = 100});
+        if (!share) {
+          return Fail(share.error());
+        }
+        options.cache_memory_mb = 0;  // a lower source may have set it
+        options.cache_memory_percent = *share <= 1 ? *share * 100 : *share;
+        return {};
+      }};
+}
+
+Setting CacheMemoryMb(ServeOptions& options) {
+  return {.name = "cache-memory-mb",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "MIB",
+          .help = "Memory for K and V in MiB (instead of --cache-memory-percent)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            const Result<std::int64_t> mib = ParseWhole("--cache-memory-mb", values.back(),
+                                                        {.low = 1, .high = std::int64_t{1} << 30});
+            if (!mib) {
+              return Fail(mib.error());
+            }
+            options.cache_memory_mb = static_cast<std::uint64_t>(*mib);
+            return {};
+          }};
+}
+
+Setting KvBits(ServeOptions& options) {
+  return {.name = "kv-bits",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "BITS",
+          .help = "Bits of a stored K or V value: 32 or 16; 8 and 4 are not there yet (default 16)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            const std::string& text = values.back();
+            std::erase_if(options.without_effect,
+                          [](const std::string& flag) { return flag.starts_with("--kv-bits"); });
+            if (text == "4" || text == "8") {
+              options.without_effect.emplace_back(fmt::format("--kv-bits {}", text));
+            } else if (text == "16" || text == "32") {
+              options.kv_bits = text == "16" ? 16 : 32;
+            } else {
+              return Fail(ErrorCode::kInvalidRequest,
+                          fmt::format("--kv-bits must be 32, 16, 8 or 4, got \"{}\".", text));
+            }
+            return {};
+          }};
+}
+
+// The same as level names of Python's logging, whatever their case.
+Setting LogLevel(ServeOptions& options) {
+  return {.name = "log-level",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "LEVEL",
+          .help = "trace, debug, info, warning, error, critical or off (default info)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            std::string level = values.back();
+            std::ranges::transform(level, level.begin(), [](unsigned char c) {
+              return static_cast<char>(std::tolower(c));
+            });
+            if (level == "warn") {
+              level = "warning";
+            }
+            if (level != "off" && spdlog::level::from_str(level) == spdlog::level::off) {
+              return Fail(ErrorCode::kInvalidRequest,
+                          fmt::format("--log-level must be trace, debug, info, warning, error, "
+                                      "critical or off, got \"{}\".",
+                                      values.back()));
+            }
+            options.log_level = level;
+            return {};
+          }};
+}
+
+Setting ApiKey(ServeOptions& options) {
+  return {.name = "api-key",
+          .synonyms = {},
+          .arity = Setting::Arity::kRepeated,
+          .placeholder = "KEY",
+          .help = "Key that clients must send; may be repeated (default: none is asked for)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            if (std::ranges::find(values, "") != values.end()) {
+              return Fail(ErrorCode::kInvalidRequest, "--api-key must not be empty.");
+            }
+            options.api_keys = values;
+            return {};
+          }};
+}
+
+Setting MaxRequestBytes(ServeOptions& options) {
+  return {.name = "max-request-bytes",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "BYTES",
+          .help = "Largest body of a request (default: the server's own limit)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            const Result<std::int64_t> bytes =
+                ParseWhole("--max-request-bytes", values.back(), {.low = 1, .high = kAnyWhole});
+            if (!bytes) {
+              return Fail(bytes.error());
+            }
+            options.max_request_bytes = static_cast<std::uint64_t>(*bytes);
+            return {};
+          }};
+}
+
+Setting Timeout(ServeOptions& options) {
+  return {.name = "timeout",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "SECONDS",
+          .help = "Longest time of a whole generation; 0: no limit (default 0)",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            const Result<double> seconds =
+                ParseNumber("--timeout", values.back(), {.low = 0, .high = 1e9});
+            if (!seconds) {
+              return Fail(seconds.error());
+            }
+            options.timeout_s = *seconds;
+            return {};
+          }};
+}
+
+Setting DisablePrefixCache(ServeOptions& options) {
+  bool& enabled = options.prefix_cache;
+  return {.name = "disable-prefix-cache",
+          .synonyms = {},
+          .arity = Setting::Arity::kFlag,
+          .placeholder = {},
+          .help = "Compute every prompt from its start",
+          .apply = [&enabled](const std::vector<std::string>& values) -> Result<void> {
+            const Result<bool> disabled = ParseSwitch("--disable-prefix-cache", values.back());
+            if (!disabled) {
+              return Fail(disabled.error());
+            }
+            enabled = !*disabled;
+            return {};
+          }};
+}
+
+Setting Model(std::string& target, std::string help) {
+  Setting model = Text("model", "MODEL", std::move(help), target);
+  model.arity = Setting::Arity::kPositional;
+  return model;
+}
+
+void AddSamplingDefaults(std::vector<Setting>& settings, ServeOptions& options) {
+  settings.push_back(Number("default-temperature", "T", "Temperature where a request has none",
+                            options.temperature, {.low = 0, .high = 100}));
+  settings.push_back(Number("default-top-p", "P", "top_p where a request has none", options.top_p,
+                            {.low = 1e-6, .high = 1}));
+  settings.push_back(Whole("default-top-k", "K", "top_k where a request has none; 0: off",
+                           options.top_k, {.low = -1, .high = kAnyInt}));
+  settings.push_back(Number("default-min-p", "P", "min_p where a request has none", options.min_p,
+                            {.low = 0, .high = 1}));
+  settings.push_back(Number("default-repetition-penalty", "R",
+                            "repetition_penalty where a request has none",
+                            options.repetition_penalty, {.low = 1e-6, .high = 100}));
+}
+
+}  // namespace
+
+std::vector<Setting> ServeSettings(ServeOptions& options) {
+  std::vector<Setting> settings;
+  settings.push_back(Model(options.model,
+                           "Directory (MLX or Hugging Face layout), .gguf file, or a name that "
+                           "`emberbank models` lists; may be left out when just one is found"));
+  settings.push_back(
+      Text("host", "ADDRESS", "Address to listen on (default 127.0.0.1)", options.host));
+  settings.push_back(Whole("port", "PORT", "Port to listen on; 0: a free one (default 8000)",
+                           options.port, {.low = 0, .high = 65535}));
+  settings.push_back(Text("served-model-name", "NAME",
+                          "Model's name for clients (default: the directory's or file's)",
+                          options.served_model_name));
+  settings.push_back(ApiKey(options));
+  settings.push_back(Whole("context-length", "TOKENS",
+                           "Longest prompt and reply together (default: the model's own)",
+                           options.context_length, {.low = 1, .high = kAnyWhole}));
+  settings.push_back(Whole("max-tokens", "TOKENS",
+                           "Longest reply where a request says nothing; 0: what the context leaves "
+                           "(default 0)",
+                           options.max_tokens, {.low = 0, .high = kAnyInt}));
+  settings.push_back(Whole("max-num-seqs", "N", "Sequences computed together (default 16)",
+                           options.max_num_seqs, {.low = 1, .high = 4096}));
+  settings.push_back(Whole(
+      "max-queue", "N", "Sequences that may wait; more are refused with status 503 (default 256)",
+      options.max_queue, {.low = 0, .high = kAnyInt}));
+  settings.push_back(Whole("prefill-step-size", "TOKENS", "Tokens computed in a step (default 512)",
+                           options.prefill_step_size, {.low = 1, .high = 1 << 20}));
+  settings.push_back(Switch("enable-prefix-cache", "Reuse computed prefixes of prompts (default)",
+                            options.prefix_cache));
+  settings.push_back(DisablePrefixCache(options));
+  settings.push_back(CacheMemoryPercent(options));
+  settings.push_back(CacheMemoryMb(options));
+  settings.push_back(KvBits(options));
+  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
+                           options.threads, {.low = 1, .high = 1024}));
+  settings.push_back(Timeout(options));
+  settings.push_back(MaxRequestBytes(options));
+  settings.push_back(LogLevel(options));
+  AddSamplingDefaults(settings, options);
+  settings.push_back(Text("script", "FILE", "", options.script));
+  return settings;
+}
+
+std::vector<Setting> ChatSettings(ChatOptions& options) {
+  std::vector<Setting> settings;
+  settings.push_back(Model(options.model, "Model to serve for this talk, as of `serve`"));
+  settings.push_back(
+      Text("url", "URL", "Server to talk to instead, http://host:port", options.url));
+  settings.push_back(Text("system", "TEXT", "System message", options.system));
+  settings.push_back(Number("temperature", "T",
+                            "Sampling temperature; 0: always the likeliest token",
+                            options.temperature, {.low = 0, .high = 100}));
+  settings.push_back(Whole("max-tokens", "TOKENS",
+                           "Longest reply (default: what the context leaves)", options.max_tokens,
+                           {.low = 1, .high = kAnyInt}));
+  settings.push_back(Text("api-key", "KEY", "Key that the server asks for", options.api_key));
+  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
+                           options.threads, {.low = 1, .high = 1024}));
+  settings.push_back(Whole("context-length", "TOKENS", "Longest talk (default: the model's own)",
+                           options.context_length, {.low = 1, .high = kAnyWhole}));
+  return settings;
+}
+
+std::vector<Setting> ModelsSettings(ModelsOptions& options) {
+  return {Switch("json", "Print one JSON array", options.json)};
+}
+
+std::vector<Setting> BenchSettings(BenchOptions& options) {
+  const auto list = [](std::string name, std::string help, std::vector<int>& target,
+                       Range<int> range) {
+    const std::string flag = "--" + name;
+    return Setting{
+        .name = std::move(name),
+        .synonyms = {},
+        .arity = Setting::Arity::kValue,
+        .placeholder = "N,...",
+        .help = std::move(help),
+        .apply = [flag, range, &target](const std::vector<std::string>& values) -> Result<void> {
+          Result<std::vector<int>> numbers = ParseWholeList(flag, values.back(), range);
+          if (!numbers) {
+            return Fail(numbers.error());
+          }
+          target = std::move(*numbers);
+          return {};
+        }};
+  };
+  constexpr int kMostTokens = 1 << 24;
+  std::vector<Setting> settings;
+  settings.push_back(Model(options.model, "Model to measure, as of `serve`"));
+  settings.push_back(Whole("prefill", "TOKENS", "Prompt tokens of a measurement (default 512)",
+                           options.prefill, {.low = 1, .high = kMostTokens}));
+  settings.push_back(Whole("decode", "TOKENS", "Reply tokens of a measurement (default 64)",
+                           options.decode, {.low = 1, .high = kMostTokens}));
+  settings.push_back(list("depth", "Tokens already in the context (default 0,4096)", options.depths,
+                          {.low = 0, .high = kMostTokens}));
+  settings.push_back(list("parallel", "Sequences decoded together (default 1,4,8)",
+                          options.parallel, {.low = 1, .high = 4096}));
+  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
+                           options.threads, {.low = 1, .high = 1024}));
+  settings.push_back(Whole("repeat", "N", "Measurements, of which the median counts (default 3)",
+                           options.repeat, {.low = 1, .high = 1000}));
+  settings.push_back(Whole("kv-bits", "BITS", "Bits of a stored K or V value (default 16)",
+                           options.kv_bits, {.low = 1, .high = 32}));
+  settings.push_back(Switch("json", "Print one JSON object", options.json));
+  return settings;
+}
+
+}  // namespace app

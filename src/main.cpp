@@ -1,0 +1,33 @@
+#include <cstdio>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/bench_command.h"
+#include "app/chat_command.h"
+#include "app/models_command.h"
+#include "app/options.h"
+#include "app/serve_command.h"
+
+namespace {
+
+struct Run {
+  int operator()(const app::ServeOptions& options) const { return app::RunServeCommand(options); }
+  int operator()(const app::ChatOptions& options) const { return app::RunChatCommand(options); }
+  int operator()(const app::BenchOptions& options) const { return app::RunBenchCommand(options); }
+  int operator()(const app::ModelsOptions& options) const {
+    return app::RunModelsCommand(options.json);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto parsed = app::ParseCommandLine(arguments, app::ProcessEnvironment());
+  if (const auto* farewell = std::get_if<app::Farewell>(&parsed)) {
+    std::fputs(farewell->text.c_str(), farewell->exit_code == 0 ? stdout : stderr);
+    return farewell->exit_code;
+  }
+  return std::visit(Run{}, std::get<app::Options>(parsed));
+}
