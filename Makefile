@@ -9,7 +9,7 @@ MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 PYTHON_TESTS = $(CURDIR)/.deps/test-venv/bin/python
 
-.PHONY: build serve test lint format tidy clean setup setup-tests models test-main test-asan test-tsan
+.PHONY: build serve test lint format tidy bench clean setup setup-tests models test-main test-asan test-tsan
 
 build: setup
 	cmake --preset release -DEMBERBANK_BUILD_TESTS=OFF $(QUIET)
@@ -58,6 +58,10 @@ format:
 tidy:
 	cmake --preset test
 	run-clang-tidy-19 -quiet -p build-test $$(git ls-files 'src/*.cpp')
+
+bench: build
+	scripts/fetch_model smollm2
+	build/emberbank bench $(MODEL)
 
 clean:
 	rm -rf build build-*

@@ -11,9 +11,7 @@ import threading
 import time
 import unittest
 
-import http_client
-from support import BINARY, SMOLLM2, ServerCase
-from server_process import ServerProcess
+from support import BINARY, SMOLLM2, ServerCase, ServerProcess, http_client
 
 
 def run(*arguments, **options):

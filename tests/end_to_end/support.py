@@ -8,7 +8,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/http_cases"))
 
-from server_process import ServerProcess  # noqa: E402  (its folder is on the path only now)
+import http_client  # noqa: E402, F401  (its folder is on the path only now; for the tests)
+from server_process import ServerProcess  # noqa: E402
 
 BINARY = os.environ.get("EMBERBANK_BINARY", str(ROOT / "build/emberbank"))
 MODELS = pathlib.Path(os.environ.get("EMBERBANK_TEST_MODELS", ROOT / "models"))

@@ -63,6 +63,8 @@ class ServerProcess:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
+        self._reader.join(5)
+        self.process.stdout.close()
         return self.process.returncode
 
     def kill(self):
