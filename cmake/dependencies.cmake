@@ -14,8 +14,14 @@ find_package(Boost 1.81 REQUIRED)  # headers only: Asio and Beast
 find_package(CLI11 REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG COMPONENTS core)
 find_package(tl-expected REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)
+if(APPLE)
+  add_library(libedit INTERFACE IMPORTED)  # part of the system, without a pkg-config file
+  target_link_libraries(libedit INTERFACE edit)
+else()
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)
+  add_library(libedit ALIAS PkgConfig::LIBEDIT)
+endif()
 
 # The MLX C++ library out of its Python wheel, unpacked by scripts/setup.
 set(MLX_ROOT "${PROJECT_SOURCE_DIR}/.deps/mlx" CACHE PATH "Folder of the unpacked MLX wheel")

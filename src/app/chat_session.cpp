@@ -108,6 +108,8 @@ Result<void> ChatSession::Say(const std::string& text,
                               const std::function<void(std::string_view)>& print,
                               const std::function<bool()>& cancelled) {
   messages_.push_back({{"role", "user"}, {"content", text}});
+  usage_ = nullptr;
+  timings_ = nullptr;
   std::string content;
   std::optional<Error> failure;
   EventSplitter events;
@@ -153,7 +155,7 @@ Result<void> ChatSession::Say(const std::string& text,
 
 std::string ChatSession::Stats() const {
   if (usage_.is_null()) {
-    return "no reply yet";
+    return "There are no numbers: no reply yet, or the last one was stopped.";
   }
   std::string line = fmt::format("prompt {} tokens ({} from cache), reply {} tokens",
                                  WholeAt(usage_, "/prompt_tokens"),

@@ -37,7 +37,7 @@ class ChatSession {
   ChatOptions options_;
   std::string model_;
   Json messages_ = Json::array();
-  Json usage_;    // of the last reply; null before it
+  Json usage_;    // of the last reply; null before it and when it was stopped
   Json timings_;  // likewise
 };
 

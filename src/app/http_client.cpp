@@ -29,13 +29,15 @@ class Connection {
   template <class Start>
   error_code Run(Start start) {
     constexpr std::chrono::milliseconds kLookAtCancel{50};
+    if (IsCancelled()) {  // pieces may come faster than the loop below looks
+      return asio::error::operation_aborted;
+    }
     std::optional<error_code> result;
     start([&](error_code error, auto&&...) { result = error; });
     io_.restart();
     while (!result) {
       io_.run_for(kLookAtCancel);
-      if (!result && cancelled_ && cancelled_()) {
-        was_cancelled_ = true;
+      if (!result && IsCancelled()) {
         stream_.close();
         io_.run();
       }
@@ -48,6 +50,11 @@ class Connection {
   [[nodiscard]] bool was_cancelled() const { return was_cancelled_; }
 
  private:
+  [[nodiscard]] bool IsCancelled() {
+    was_cancelled_ = was_cancelled_ || (cancelled_ && cancelled_());
+    return was_cancelled_;
+  }
+
   asio::io_context io_;
   beast::tcp_stream stream_{io_};
   const std::function<bool()>& cancelled_;
