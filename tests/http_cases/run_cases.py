@@ -20,6 +20,7 @@ import time
 
 import assertions
 import http_client
+from canary import Canary
 from model_edit import copy_model
 from server_process import FLAGS, ServerProcess, StartFailed, write_script
 
@@ -78,6 +79,7 @@ class CaseRun:
         self.start_error = None
         self.folder = tempfile.TemporaryDirectory(prefix="emberbank-case-")
         self.config = {}
+        self.canary = Canary() if "$CANARY" in json.dumps(case) else None
         # what a family's template does shows on any weights
         by_template = case["family"] == "qwen3" and case["input"].get("backend") == "any"
         self.model = args.qwen3 if by_template else args.model
@@ -87,6 +89,8 @@ class CaseRun:
             thread.join(http_client.TIMEOUT_S)
         if self.own:
             self.own.stop()
+        if self.canary:
+            self.canary.close()
         self.folder.cleanup()
 
     def start(self, config, may_fail=False):
@@ -108,7 +112,8 @@ class CaseRun:
 
     def variables(self):
         port = (self.own or self.shared()).port if not self.start_error else 0
-        return {"$MODEL": NAME, "$PORT": str(port), "$TMP": self.folder.name}
+        canary = {"$CANARY": str(self.canary.port)} if self.canary else {}
+        return {"$MODEL": NAME, "$PORT": str(port), "$TMP": self.folder.name, **canary}
 
     def send(self, request, name=None, **options):
         if self.start_error:
@@ -178,6 +183,8 @@ class CaseRun:
                 if problem is None or time.monotonic() >= deadline:
                     return problem
                 time.sleep(0.05)
+        if assertion["at"] == "canary":
+            return assertions.check(assertion, {"canary": {"hits": self.canary.hits}})
         if assertion["at"] == "start_or_r1":
             text = self.start_error or json.dumps(self.answers.get("r1", {}).get("body"))
             return None if "safetensors" in text else f"no file named in: {text}"
