@@ -11,11 +11,12 @@ namespace engine {
 
 // One sequence's tokens in a step, as the scheduler plans it.
 struct StepSequence {
-  std::uint64_t sequence_id = 0;        // unique in the process; names the sequence across steps
-  std::vector<TokenId> tokens;          // to compute now, at positions first_position, first_position + 1, ...
+  std::uint64_t sequence_id = 0;  // unique in the process; names the sequence across steps
+  std::vector<TokenId>
+      tokens;  // to compute now, at positions first_position, first_position + 1, ...
   std::int64_t first_position = 0;
   std::vector<std::vector<ops::BlockId>> block_tables;  // per layer group, see ops::SequenceRows
-  bool wants_logits = false;            // of the last token
+  bool wants_logits = false;                            // of the last token
 };
 
 // Logits of one step. Rows follow the order of the sequences that wanted them.

@@ -10,7 +10,8 @@ enum class Activation { kSilu, kGeluTanh };
 
 // gate_up: [T, 2 * d] float32, gate in the first half of each row. Returns act(gate) * up, [T, d]
 // (Shazeer 2020, GLU variants).
-[[nodiscard]] mlx::core::array GatedLinearUnit(const Context& context, const mlx::core::array& gate_up,
+[[nodiscard]] mlx::core::array GatedLinearUnit(const Context& context,
+                                               const mlx::core::array& gate_up,
                                                Activation activation);
 
 }  // namespace ops

@@ -9,8 +9,8 @@
 namespace ops {
 
 // y = x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang & Sennrich 2019).
-// x: [T, d] float32; weight: [d] float32 (a zero-centred weight has its 1 added at load). Sum of squares in a fixed
-// order that depends on d only.
+// x: [T, d] float32; weight: [d] float32 (a zero-centred weight has its 1 added at load). Sum of
+// squares in a fixed order that depends on d only.
 [[nodiscard]] mlx::core::array RmsNorm(const Context& context, const mlx::core::array& x,
                                        const mlx::core::array& weight, float eps);
 
