@@ -70,27 +70,32 @@ TEST_P(AnyArrival, GivesEachSequenceTheTextItGetsAlone) {
     const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
     constexpr std::array<int, 4> kStepSizes = {16, 64, 200, 512};
     // The longest sequence takes 890 tokens: 14 blocks of every group.
+    // The first game is sure to run out of memory: eight at once whose replies outgrow it.
+    const bool tight = seed == 0;
     const std::uint64_t block_bytes = GetParam().windows.size() == 1 ? 1000 : 1700;
     Harness harness({.windows = GetParam().windows,
-                     .budget_bytes = block_bytes * (14 + 2 * pick(8)),
-                     .options = {.max_num_seqs = static_cast<int>(2 + pick(7)),
+                     .budget_bytes = block_bytes * (14 + (tight ? 0 : 2 * pick(8))),
+                     .options = {.max_num_seqs = tight ? 8 : static_cast<int>(2 + pick(7)),
                                  .prefill_step_size = kStepSizes[pick(4)],
                                  .context_length = 1000},
                      .naive = GetParam().naive});
     // All at once, or one after the other into the running steps.
-    const bool at_once = pick(2) == 0;
+    const bool at_once = tight || pick(2) == 0;
     if (at_once) {
       harness.control.Gate();
     }
+    // Long prompts, or short ones whose replies outgrow the memory.
+    const std::size_t longest = tight || pick(2) == 0 ? 60 : 500;
     const Tokens head = MakePrompt(seed, 500);
     std::vector<Tokens> expected;
     std::vector<TokenStream> streams;
     for (std::size_t i = 0; i < 8; ++i) {
       Request request;
       request.prompt =
-          Tokens(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(1 + pick(500))) +
-          MakePrompt(1000 * seed + pick(3), pick(200));
-      request.max_tokens = static_cast<int>(1 + pick(pick(2) == 0 ? 10 : 190));
+          Tokens(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(1 + pick(longest))) +
+          MakePrompt(1000 * seed + pick(3), pick(longest * 2 / 5));
+      const std::size_t most = longest == 60 ? 800 : pick(2) == 0 ? 10 : 190;
+      request.max_tokens = tight ? 400 : static_cast<int>(1 + pick(most));
       request.sampling = {.temperature = pick(2) == 0 ? 0.0 : 2.0, .seed = seed};
       request.priority = pick(3) == 0 ? Priority::kBackground : Priority::kInteractive;
       expected.push_back(
@@ -108,8 +113,7 @@ TEST_P(AnyArrival, GivesEachSequenceTheTextItGetsAlone) {
     preemptions += harness.scheduler->stats().preemptions;
     cached += harness.scheduler->stats().cached_prompt_tokens;
   }
-  // A group with a window does not grow with the reply: what was admitted stays.
-  EXPECT_EQ(preemptions > 0, GetParam().windows[0] == 0) << preemptions;
+  EXPECT_GT(preemptions, 0U) << "memory was never short";
   EXPECT_EQ(cached > 0, !GetParam().naive);
 }
 
