@@ -15,7 +15,7 @@ struct AttentionSpec {
   int layer = 0;  // model layer number: finds its place in the KvStore
   int n_heads = 0;
   int n_kv_heads = 0;
-  int head_dim = 0;
+  int head_dim = 0;        // native: a multiple of 16
   float scale = 1.0F;      // of q.k, usually 1 / sqrt(head_dim)
   int window = 0;          // 0 = full; else a token sees itself and window - 1 before it
   float norm_eps = 1e-6F;  // of q_norm and k_norm

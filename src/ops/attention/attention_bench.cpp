@@ -94,27 +94,48 @@ void Attend(benchmark::State& state, Shape shape, int n_sequences, int n_tokens,
 BENCHMARK_CAPTURE(Attend, smollm2_prefill512_at0, kSmolLm2, 1, 512, 0)
     ->Arg(1)
     ->Arg(2)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
 BENCHMARK_CAPTURE(Attend, smollm2_prefill512_at4096, kSmolLm2, 1, 512, 4096)
     ->Arg(1)
     ->Arg(2)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
-BENCHMARK_CAPTURE(Attend, smollm2_decode_at64, kSmolLm2, 1, 1, 64)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(Attend, smollm2_decode_at64, kSmolLm2, 1, 1, 64)
+    ->Arg(1)
+    ->Arg(2)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 BENCHMARK_CAPTURE(Attend, smollm2_decode_at4096, kSmolLm2, 1, 1, 4096)
     ->Arg(1)
     ->Arg(2)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
 BENCHMARK_CAPTURE(Attend, smollm2_decode8_at4096, kSmolLm2, 8, 1, 4096)
     ->Arg(1)
     ->Arg(2)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
-BENCHMARK_CAPTURE(Attend, qwen3_prefill512_at0, kQwen3, 1, 512, 0)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(Attend, qwen3_prefill512_at0, kQwen3, 1, 512, 0)
+    ->Arg(1)
+    ->Arg(2)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 BENCHMARK_CAPTURE(Attend, qwen3_prefill512_at4096, kQwen3, 1, 512, 4096)
     ->Arg(1)
     ->Arg(2)
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
-BENCHMARK_CAPTURE(Attend, qwen3_decode_at4096, kQwen3, 1, 1, 4096)->Arg(1)->Arg(2)->UseRealTime();
-BENCHMARK_CAPTURE(Attend, qwen3_decode8_at4096, kQwen3, 8, 1, 4096)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK_CAPTURE(Attend, qwen3_decode_at4096, kQwen3, 1, 1, 4096)
+    ->Arg(1)
+    ->Arg(2)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Attend, qwen3_decode8_at4096, kQwen3, 8, 1, 4096)
+    ->Arg(1)
+    ->Arg(2)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace ops

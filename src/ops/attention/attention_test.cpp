@@ -169,18 +169,29 @@ TEST(Attention, LengthsAroundBlockAndChunkBordersAreExact) {
   }
 }
 
-TEST(Attention, LargeScoresDoNotOverflow) {
-  Case c{.norms = false, .lengths = {150}};
-  const auto huge = [&](Context context) {
-    testing::Runner runner(c, context, 1);
-    return runner.Run(Chunked(150, 150));
-  };
-  // Without norms, q and k of 1e3 give scores in the ten thousands.
-  c.norms = false;
-  const auto actual =
-      huge({.path = KernelPath::kNative, .instruction_set = BestInstructionSet(), .pool = nullptr});
-  for (const float x : actual[0]) {
-    ASSERT_TRUE(std::isfinite(x));
+TEST(Attention, ScoresInTheThousandsGiveAFiniteMeanOfV) {
+  const Case c{.norms = false, .value_scale = 50.0F, .lengths = {600}};
+  float largest = 0.0F;
+  for (const float x : c.Qkv(0)) {
+    largest = std::max(largest, std::abs(x));
+  }
+  for (const InstructionSet set : PresentSets()) {
+    const auto actual = RunCase(c, Chunked(600, 600), set);
+    for (const float x : actual[0]) {
+      ASSERT_LE(std::abs(x), largest * 1.001F);  // false for a NaN
+    }
+  }
+}
+
+TEST(Attention, ValuesBeyondBinary16BecomeItsLargestInBothPaths) {
+  const Case c{.norms = false, .value_scale = 60000.0F, .lengths = {70}};
+  const auto native = RunCase(c, Chunked(70, 70), BestInstructionSet());
+  const auto reference = RunReference(c, Chunked(70, 70));
+  for (const float x : native[0]) {
+    ASSERT_LE(std::abs(x), 65504.0F * 1.001F);
+  }
+  for (const float x : reference[0]) {
+    ASSERT_LE(std::abs(x), 65504.0F * 1.001F);
   }
 }
 

@@ -90,8 +90,8 @@ class TileWalk {
     const std::int64_t last = Position(tile_.n_rows - 1);
     const std::int64_t from = WindowStart(tile_.first_position);
     const std::int64_t first = begin > from ? begin : from;
-    const std::int64_t stop = end <= last ? end : last + 1;
-    for (std::int64_t base = first / kBlockTokens * kBlockTokens; base < stop;
+    stop_ = end <= last ? end : last + 1;
+    for (std::int64_t base = first / kBlockTokens * kBlockTokens; base < stop_;
          base += kBlockTokens) {
       if (tile_.half) {
         Block<std::uint16_t>(base);
@@ -132,24 +132,33 @@ class TileWalk {
     const T* k = reinterpret_cast<const T*>(tile_.blocks[base / kBlockTokens] + tile_.head_offset);
     const T* v = k + static_cast<std::ptrdiff_t>(tile_.head_dim) * kBlockTokens;
     if (sizeof(T) != sizeof(float) && row_end - row_begin >= kConvertRows) {
-      ScoreRows(Converted(k, tile_.head_dim * kBlockTokens), row_begin, row_end);
+      ScoreRows(Converted(k, 0, kBlockTokens), row_begin, row_end);
       SoftmaxRows(base, row_begin, row_end);
       // Only what some row sees is touched: unwritten tokens may hold anything, even NaN.
       const SeenTokens seen{.lo = Seen(row_begin, base).lo, .hi = Seen(row_end - 1, base).hi};
-      const std::ptrdiff_t skipped = static_cast<std::ptrdiff_t>(seen.lo) * tile_.head_dim;
-      AddRows(Converted(v + skipped, (seen.hi - seen.lo) * tile_.head_dim) - skipped, seen,
-              row_begin, row_end);
+      AddRows(Converted(v, seen.lo, seen.hi), seen, row_begin, row_end);
     } else {
-      ScoreRows(k, row_begin, row_end);
+      // Few rows wait for memory, and a block's two parts are too short for the processor to
+      // foresee.
+      ScoreRows(k, row_begin, row_end, v);
       SoftmaxRows(base, row_begin, row_end);
       AddRows(v, {.lo = Seen(row_begin, base).lo, .hi = Seen(row_end - 1, base).hi}, row_begin,
-              row_end);
+              row_end, NextK<T>(base));
     }
   }
 
   template <class T>
-  const float* Converted(const T* from, std::ptrdiff_t n) {
-    for (std::ptrdiff_t i = 0; i < n; i += V::kLanes) {
+  [[nodiscard]] const T* NextK(std::int64_t base) const {
+    const std::int64_t next = base + kBlockTokens;
+    return next < stop_
+               ? reinterpret_cast<const T*>(tile_.blocks[next / kBlockTokens] + tile_.head_offset)
+               : nullptr;
+  }
+
+  // The elements [begin, end) * head_dim of one part of a block, at the same places in the scratch.
+  template <class T>
+  const float* Converted(const T* from, std::ptrdiff_t begin, std::ptrdiff_t end) {
+    for (std::ptrdiff_t i = begin * tile_.head_dim; i < end * tile_.head_dim; i += V::kLanes) {
       V::Load(from + i).Store(scratch_.block + i);
     }
     return scratch_.block;
@@ -157,7 +166,7 @@ class TileWalk {
 
   // scores = q K, tokens in the lanes.
   template <class T>
-  void ScoreRows(const T* k, int row_begin, int row_end) {
+  void ScoreRows(const T* k, int row_begin, int row_end, const T* next = nullptr) {
     Multiply<V, false>(
         Product<T>{.a = tile_.q + static_cast<std::ptrdiff_t>(row_begin) * tile_.head_dim,
                    .a_stride = tile_.head_dim,
@@ -168,12 +177,13 @@ class TileWalk {
                    .n_rows = row_end - row_begin,
                    .n = kBlockTokens,
                    .depth_begin = 0,
-                   .depth_end = tile_.head_dim});
+                   .depth_end = tile_.head_dim,
+                   .next = next});
   }
 
   // acc += weights V, dims in the lanes. A token outside a row's range has weight 0.
   template <class T>
-  void AddRows(const T* v, SeenTokens seen, int row_begin, int row_end) {
+  void AddRows(const T* v, SeenTokens seen, int row_begin, int row_end, const T* next = nullptr) {
     Multiply<V, true>(
         Product<T>{.a = scratch_.scores + static_cast<std::ptrdiff_t>(row_begin) * kBlockTokens,
                    .a_stride = kBlockTokens,
@@ -184,7 +194,8 @@ class TileWalk {
                    .n_rows = row_end - row_begin,
                    .n = tile_.head_dim,
                    .depth_begin = seen.lo,
-                   .depth_end = seen.hi});
+                   .depth_end = seen.hi,
+                   .next = next});
   }
 
   // Online softmax (Milakov & Gimelshein 2018), row by row: scores become weights, acc is rescaled
@@ -226,6 +237,7 @@ class TileWalk {
     }
   }
 
+  std::int64_t stop_ = 0;  // end of the positions to walk
   const AttentionTile& tile_;
   const AttentionScratch& scratch_;
   const SoftmaxSums& sums_;

@@ -8,6 +8,7 @@
 
 #include "ops/attention/kernels.h"
 #include "ops/native_op.h"
+#include "ops/vector/aligned_floats.h"
 #include "ops/vector/vector_math.h"
 
 namespace ops {
@@ -45,26 +46,28 @@ struct Tile {
 class OwnedSums {
  public:
   void Resize(int n_rows, int head_dim) {
-    n_rows_ = static_cast<std::size_t>(n_rows);
-    values_.resize(n_rows_ * static_cast<std::size_t>(head_dim + 2));
+    // acc first: it is the part that vectors read.
+    n_rows_ = n_rows;
+    n_acc_ = static_cast<std::ptrdiff_t>(n_rows) * head_dim;
+    values_.Resize(static_cast<std::size_t>(n_acc_ + 2 * n_rows_));
   }
-  [[nodiscard]] SoftmaxSums View() {
-    return {.max = values_.data(),
-            .sum = values_.data() + n_rows_,
-            .acc = values_.data() + 2 * n_rows_};
+  [[nodiscard]] SoftmaxSums View() const {
+    float* const values = values_.data();
+    return {.max = values + n_acc_, .sum = values + n_acc_ + n_rows_, .acc = values};
   }
 
  private:
-  std::size_t n_rows_ = 0;
-  std::vector<float> values_;
+  std::ptrdiff_t n_rows_ = 0;
+  std::ptrdiff_t n_acc_ = 0;
+  AlignedFloats values_;
 };
 
 // A thread's working memory, kept between calls: page faults would cost more than the work on small
 // tiles.
 struct Workspace {
-  std::vector<float> q;
-  std::vector<float> scores;
-  std::vector<float> block;
+  AlignedFloats q;
+  AlignedFloats scores;
+  AlignedFloats block;
   OwnedSums total;
   OwnedSums chunk;
 };
@@ -174,8 +177,8 @@ void LayerAttention::StoreAll(const std::vector<Sequence>& sequences) {
 }
 
 void LayerAttention::StorePart(const Sequence& sequence, int first_token, int n_tokens) const {
-  std::vector<float>& prepared = ThisThreadsWorkspace().q;
-  prepared.resize(static_cast<std::size_t>(kBlockTokens) *
+  AlignedFloats& prepared = ThisThreadsWorkspace().q;
+  prepared.Resize(static_cast<std::size_t>(kBlockTokens) *
                   static_cast<std::size_t>(spec_.head_dim));
   const std::int64_t position = sequence.first_position + first_token;
   std::byte* const block = sequence.blocks[static_cast<std::size_t>(position / kBlockTokens)];
@@ -279,7 +282,7 @@ void LayerAttention::AttendWhole(const Tile& tile) const {
 }
 
 void LayerAttention::PrepareQ(const Tile& tile, Workspace& workspace) const {
-  workspace.q.resize(static_cast<std::size_t>(Rows(tile)) *
+  workspace.q.Resize(static_cast<std::size_t>(Rows(tile)) *
                      static_cast<std::size_t>(spec_.head_dim));
   float* out = workspace.q.data();
   for (int t = 0; t < tile.n_tokens; ++t) {
@@ -296,8 +299,8 @@ void LayerAttention::PrepareQ(const Tile& tile, Workspace& workspace) const {
 void LayerAttention::AttendPart(const Tile& tile, std::int64_t chunk, Workspace& workspace,
                                 const SoftmaxSums& sums) const {
   const auto rows = static_cast<std::size_t>(Rows(tile));
-  workspace.scores.resize(rows * kBlockTokens);
-  workspace.block.resize(static_cast<std::size_t>(kBlockTokens) *
+  workspace.scores.Resize(rows * kBlockTokens);
+  workspace.block.Resize(static_cast<std::size_t>(kBlockTokens) *
                          static_cast<std::size_t>(spec_.head_dim));
   const AttentionTile kernel_tile{
       .q = workspace.q.data(),

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 
+#include "ops/kv_store/block_store.h"
+
 namespace ops {
 
 inline constexpr int kMaxTileRows = 6;
@@ -22,10 +24,19 @@ struct Product {
   int n = 0;  // a multiple of 16
   int depth_begin = 0;
   int depth_end = 0;
+  // What is read next, or null: [n * kBlockTokens] elements that are fetched into the cache
+  // meanwhile.
+  const T* next = nullptr;
 };
 
 template <class V, int kRows, int kVectors, bool kAccumulate, class T>
-inline void RegisterTile(const Product<T>& p, const float* a, const T* b, float* c) {
+inline void RegisterTile(const Product<T>& p, int row, int column) {
+  const float* a = p.a + row * p.a_stride;
+  const T* b = p.b + column;
+  float* c = p.c + row * p.c_stride + column;
+  const T* next = row == 0 && p.next != nullptr
+                      ? p.next + static_cast<std::ptrdiff_t>(column) * kBlockTokens
+                      : nullptr;
   V sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -35,6 +46,12 @@ inline void RegisterTile(const Product<T>& p, const float* a, const T* b, float*
     }
   }
   for (std::ptrdiff_t k = p.depth_begin; k < p.depth_end; ++k) {
+    if (next != nullptr) {
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kVectors * V::kLanes; i += 64 / sizeof(T)) {
+        __builtin_prefetch(next + k * kVectors * V::kLanes + static_cast<std::ptrdiff_t>(i));
+      }
+    }
     V bs[kVectors];
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
@@ -62,23 +79,31 @@ inline void RegisterTile(const Product<T>& p, const float* a, const T* b, float*
 template <class V, int kRows, int kVectors, bool kAccumulate, class T>
 inline void RowTile(const Product<T>& p, int row, int column) {
   for (; column + kVectors * V::kLanes <= p.n; column += kVectors * V::kLanes) {
-    RegisterTile<V, kRows, kVectors, kAccumulate>(p, p.a + row * p.a_stride, p.b + column,
-                                                  p.c + row * p.c_stride + column);
+    RegisterTile<V, kRows, kVectors, kAccumulate>(p, row, column);
   }
   if constexpr (kVectors > 1) {
     RowTile<V, kRows, kVectors / 2, kAccumulate>(p, row, column);
   }
 }
 
-// The widest tile of kRows rows that fits the registers: 4, 2 or 1 vectors.
+// The widest tile of kRows rows that fits the registers. With few rows, that is when decoding, 8
+// vectors let V of head_dim 128 stream by once.
 template <class V, int kRows>
-inline constexpr int kTileVectors =
-    V::kAccumulators / kRows >= 4 ? 4 : (V::kAccumulators / kRows >= 2 ? 2 : 1);
+inline constexpr int TileVectors() {
+  constexpr int kFit = V::kAccumulators / kRows;
+  if constexpr (kRows <= 2 && kFit >= 12) {
+    return 8;
+  } else if constexpr (kFit >= 4) {
+    return 4;
+  } else {
+    return kFit >= 2 ? 2 : 1;
+  }
+}
 
 template <class V, int kRows, bool kAccumulate, class T>
 inline void Rows(const Product<T>& p, int row) {
   for (; row + kRows <= p.n_rows; row += kRows) {
-    RowTile<V, kRows, kTileVectors<V, kRows>, kAccumulate>(p, row, 0);
+    RowTile<V, kRows, TileVectors<V, kRows>(), kAccumulate>(p, row, 0);
   }
   if constexpr (kRows > 1) {
     if (row < p.n_rows) {

@@ -50,13 +50,14 @@ struct Case {
   int window = 0;
   bool norms = true;
   KvDtype dtype = KvDtype::kF16;
+  float value_scale = 1.0F;
   std::vector<int> lengths{100};
 
   [[nodiscard]] int RowSize() const { return (n_heads + 2 * n_kv_heads) * head_dim; }
   [[nodiscard]] int OutSize() const { return n_heads * head_dim; }
   [[nodiscard]] std::vector<float> Qkv(std::size_t sequence) const {
     return RandomFloats(static_cast<std::size_t>(lengths[sequence] * RowSize()),
-                        7U + static_cast<unsigned>(sequence));
+                        7U + static_cast<unsigned>(sequence), value_scale);
   }
   [[nodiscard]] std::vector<float> NormWeight(unsigned seed) const {
     std::vector<float> w = RandomFloats(static_cast<std::size_t>(head_dim), seed, 0.3F);

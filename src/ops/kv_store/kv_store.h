@@ -38,7 +38,10 @@ struct KvStoreSpec {
 // gives the pages back.
 //
 // The reference store keeps, per block and layer, MLX arrays k and v [kBlockTokens, n_kv_heads,
-// head_dim].
+// head_dim]. Attention replaces them by arrays that its result is computed from, so that evaluating
+// a step's result evaluates them too.
+//
+// Storing as kF16 rounds to nearest even; a value beyond +-65504 becomes that limit, not infinity.
 class KvStore : public BlockStore {
  public:
   [[nodiscard]] virtual const KvStoreSpec& spec() const = 0;

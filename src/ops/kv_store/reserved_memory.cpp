@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "ops/kv_store/large_pages.h"
+
 namespace ops {
 namespace {
 
@@ -19,6 +21,7 @@ ReservedMemory::ReservedMemory(std::uint64_t bytes) {
     if (p != MAP_FAILED) {
       data_ = static_cast<std::byte*>(p);
       size_ = bytes;
+      AdviseLargePages(data_, size_);
       return;
     }
   }
