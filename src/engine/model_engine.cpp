@@ -188,6 +188,20 @@ Result<void> CheckWeightsFit(const model_files::ModelSource& source, std::uint64
                           source.name, FormatBytes(bytes), FormatBytes(total)));
 }
 
+// Heads whose vectors the native kernels do not split evenly.
+Result<void> CheckHeadDim(const model_files::ModelSource& source, const EngineOptions& options,
+                          int head_dim) {
+  constexpr int kGrain = 16;  // lanes of a kernel's vector, see ops/attention/kernels.h
+  if (options.path == ops::KernelPath::kReference || head_dim % kGrain == 0) {
+    return {};
+  }
+  return Fail(
+      ErrorCode::kBadModel,
+      fmt::format("The model `{}` has a head_dim of {}; the native kernels need a multiple of "
+                  "{} (EMBERBANK_KERNELS=reference serves it, slowly).",
+                  source.name, head_dim, kGrain));
+}
+
 Result<ops::KvDtype> KvDtypeOf(int kv_bits) {
   switch (kv_bits) {
     case 32:
@@ -239,6 +253,9 @@ Result<std::unique_ptr<Engine>> Load(const model_files::ModelSource& source,
     return Fail(fits.error());
   }
   ops::KvStoreSpec spec = parts->model->kv_spec();
+  if (Result<void> divides = CheckHeadDim(source, options, spec.head_dim); !divides) {
+    return Fail(divides.error());
+  }
   spec.dtype = kv_dtype;
   spec.budget_bytes = KvBudget(options, TotalMemoryBytes(), parts->weight_bytes);
   parts->store = ops::MakeKvStore(parts->context, std::move(spec));

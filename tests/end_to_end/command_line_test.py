@@ -6,12 +6,13 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from support import BINARY, SMOLLM2, ServerCase, ServerProcess, http_client
+from support import BINARY, ROOT, SMOLLM2, ServerCase, ServerProcess, http_client
 
 
 def run(*arguments, **options):
@@ -66,6 +67,12 @@ class BadModels(unittest.TestCase):
             with open(SMOLLM2, "rb") as source:
                 path.write_bytes(source.read(int(size * share)))
             self.assertIn("cut.gguf", self.refuse(path))
+
+    def test_heads_that_the_kernels_do_not_split(self):
+        factory = [sys.executable, str(ROOT / "tools/model_factory"), "--family", "llama", "--format", "hf",
+                   "--config", '{"head_dim": 24}', "--out", str(self.folder / "odd")]
+        subprocess.run(factory, check=True, capture_output=True)
+        self.assertIn("head_dim of 24", self.refuse(self.folder / "odd"))
 
     def test_a_port_in_use(self):
         with socket.socket() as taken:
