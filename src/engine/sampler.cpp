@@ -138,8 +138,8 @@ TokenId Sampler::Choose(std::span<float> logits) {
   if (largest == kImpossible) {
     return best;
   }
-  // min_p compares with the likeliest, which no other filter removes: as a bound on the logits it
-  // comes first.
+  // Each filter works on what the one before it left; min_p comes last, and compares with the
+  // likeliest token, which no filter removes.
   std::vector<Candidate> candidates;
   if (params_.top_k > 0) {
     candidates = TopK(logits, static_cast<std::size_t>(params_.top_k));

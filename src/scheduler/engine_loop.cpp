@@ -72,6 +72,13 @@ void EngineLoop::CancelAll() {
   ended_.clear();
 }
 
+void EngineLoop::FailRunning(const Error& error) {
+  while (!running_.empty()) {
+    FailWith(*running_.back(), error);
+  }
+  ended_.clear();
+}
+
 void EngineLoop::Flush() {
   for (Message& message : outbox_) {
     message.stream->Push(std::move(message.event), message.stats);

@@ -5,13 +5,18 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <future>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "scheduler/engine_loop.h"
 #include "scheduler/kv_need.h"
 #include "scheduler/sequence.h"
@@ -23,6 +28,21 @@ namespace {
 std::uint64_t NextSequenceId() {
   static std::atomic<std::uint64_t> next{1};
   return next++;
+}
+
+// The engine thread's net: what libraries throw (bad_alloc above all) must not end the process.
+template <class Function>
+std::invoke_result_t<Function> Guarded(std::string_view doing, const Function& function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return Fail(ErrorCode::kOutOfMemory,
+                fmt::format("The system has no memory left for {}.", doing));
+  } catch (const std::exception& e) {
+    spdlog::error("{} failed: {}", doing, e.what());
+    return Fail(ErrorCode::kInternal,
+                fmt::format("An internal error stopped {}; the log has the details.", doing));
+  }
 }
 
 }  // namespace
@@ -65,7 +85,7 @@ struct Scheduler::Impl {
 
 void Scheduler::Impl::Run(const std::function<Result<Parts>()>& make,
                           std::promise<Result<void>> started) {
-  Result<Parts> parts = make();
+  Result<Parts> parts = Guarded("loading the model", make);
   if (!parts) {
     started.set_value(Fail(parts.error()));
     return;
@@ -105,8 +125,13 @@ void Scheduler::Impl::Serve(EngineLoop& loop) {
     }
     if (cancels) {
       loop.CancelAll();
-    } else {
-      loop.Step();
+    } else if (const Result<void> ok = Guarded("a step",
+                                               [&]() -> Result<void> {
+                                                 loop.Step();
+                                                 return {};
+                                               });
+               !ok) {
+      loop.FailRunning(ok.error());
     }
     Publish(loop);
     loop.Flush();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "scheduler/test_harness.h"
@@ -341,6 +343,30 @@ TEST(Scheduler, AConstraintBindsItsSequenceOnlyAndItsFailureEndsIt) {
   EXPECT_EQ(stopped.finish, FinishReason::kStop);
   EXPECT_EQ(stopped.tokens, Tokens{33});
   EXPECT_EQ(ReadAll(free, 1)[0].tokens, Alone(prompt, 30, {0}));
+}
+
+// As a library would when memory is short.
+class Throwing final : public TokenConstraint {
+ public:
+  Result<std::span<const std::uint32_t>> AllowedTokens() override { throw std::bad_alloc(); }
+  Result<void> Accept(TokenId) override { return {}; }
+};
+
+TEST(Scheduler, AnExceptionEndsTheRunningSequencesButNotTheThread) {
+  Harness harness({});
+  Request request = Greedy(MakePrompt(1, 10), 6);
+  request.constraint = std::make_unique<Throwing>();
+  const Text failed = harness.Run(std::move(request));
+  EXPECT_EQ(failed.error.value_or(Error{}).code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(harness.Run(Greedy(MakePrompt(2, 10), 20)).tokens, Alone(MakePrompt(2, 10), 20, {0}));
+}
+
+TEST(Scheduler, AnExceptionWhileLoadingIsAnError) {
+  const ManualClock clock;
+  const auto started = Scheduler::Start(
+      {}, clock, []() -> Result<Scheduler::Parts> { throw std::runtime_error("no"); });
+  ASSERT_FALSE(started.has_value());
+  EXPECT_EQ(started.error().code, ErrorCode::kInternal);
 }
 
 TEST(Scheduler, DrainLetsRunningOnesFinishAndRefusesNewOnes) {
