@@ -1,6 +1,7 @@
 #include "models/weight_loader.h"
 
 #include <gtest/gtest.h>
+#include <mlx/ops.h>
 #include <mlx/transforms.h>
 
 #include <cstring>

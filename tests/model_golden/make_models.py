@@ -28,6 +28,8 @@ def make(case, out):
             command += [f"--{option}", str(case[option])]
     if "config" in case:
         command += ["--config", json.dumps(case["config"])]
+    if case.get("multimodal"):
+        command.append("--multimodal")
     subprocess.run(command, check=True)
 
 

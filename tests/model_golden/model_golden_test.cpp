@@ -1,23 +1,23 @@
 // Whole models against logits and greedy continuations of another engine (make_golden.py), on every
 // kernel path.
 //
-// Bounds. Let g be a golden logit, s the standard deviation of the golden logits at the prompt's
-// end.
+// Bounds, for a golden logit g:
 // * Float weights, and the reference path on any weights: |ours - g| <= 1e-3 |g|. Both sides then
-// compute in float32
-//   on the same values and differ in the order of sums only.
+//   compute in float32 on the same values and differ in the order of sums only.
 // * Native path on quantised weights: activations are rounded to int8 in groups of 32, with a step
-// of max|x| / 127.
-//   For normal activations max|x| of 32 is 2.1 sigma on average, so that a rounding error, uniform
-//   in a step, has the relative size e = 2.1 / 127 / sqrt(12) = 0.0048; it is independent for every
-//   element, and a matrix product keeps its relative size. A logit lies behind n = 4 L + 1 products
-//   (qkv, output, gate and up, down in L layers, and the head). If every one of these errors
-//   arrived in full, independent of the others, a logit would be off by e sqrt(n) s. The root mean
-//   square over the compared logits must stay below that, and each one below 5 times that (one in
-//   two million of a normal distribution; 80 are compared).
+//   of max|x| / 127. For normal activations max|x| of 32 is 2.1 sigma on average, so that a product
+//   gets a relative error of 2.1 / 127 / sqrt(12) = 0.5 percent; SwiGLU's long-tailed products,
+//   softmax over sharp scores and the number of layers make 3.5 to 11 percent of the logits'
+//   standard deviation of it in these random models. How much is not derived but measured: the
+//   reference engine computed the same logits with its own inputs rounded in that way, and the
+//   golden file holds the root mean square of the change ("int8_rms"). Ours must stay below
+//   kRmsFactor times that: the two roundings' errors are independent samples of one distribution,
+//   and the root mean square of 80 logits at 4 positions, about 30 independent ones, spreads by 13
+//   percent; over the cases the ratio was 0.79 to 1.23, 1.02 on average. Each logit must stay
+//   within kWorstFactor times int8_rms (one in two million of a normal distribution, times
+//   kRmsFactor).
 // Greedy tokens: the golden continuation is fed token by token; at each step our best token must be
-// the golden one, unless the golden lead over the runner-up is at most twice the bound of one
-// logit.
+// the golden one, unless the golden lead over the runner-up is at most twice the bound of a logit.
 
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ using model_support::Case;
 using model_support::Path;
 
 constexpr double kFloatBound = 1e-3;
-constexpr double kRoundingError = 0.0048;
-constexpr double kWorstOfNormal = 5.0;
+constexpr double kRmsFactor = 1.6;
+constexpr double kWorstFactor = 5.0 * kRmsFactor;
 
 // How far one logit may be off.
 struct Bound {
@@ -46,17 +46,12 @@ struct Bound {
   [[nodiscard]] double Of(double golden) const { return relative * std::abs(golden) + worst; }
 };
 
-int LayersOf(const Case& model) {
-  const Result<model_files::ModelSource> source = model_files::OpenModel(model.ModelPath());
-  return source ? source->config["num_hidden_layers"].get<int>() : 0;
-}
-
-Bound BoundFor(const Case& model, const Path& path, double logit_std) {
+Bound BoundFor(const Case& model, const Path& path, const Json& golden) {
   if (!model.IsQuantised() || path.options.path == ops::KernelPath::kReference) {
     return {.relative = kFloatBound};
   }
-  const double rms = kRoundingError * std::sqrt(4.0 * LayersOf(model) + 1.0) * logit_std;
-  return {.rms = rms, .worst = kWorstOfNormal * rms};
+  const auto int8_rms = golden["int8_rms"].get<double>();
+  return {.rms = kRmsFactor * int8_rms, .worst = kWorstFactor * int8_rms};
 }
 
 class Comparison {
@@ -80,7 +75,6 @@ class Comparison {
     const double rms = std::sqrt(squares_ / std::max(1, count_));
     if (bound_.rms > 0) {
       EXPECT_LE(rms, bound_.rms);
-      ::testing::Test::RecordProperty("rms_of_bound", std::to_string(rms / bound_.rms));
     }
   }
 
@@ -137,7 +131,7 @@ TEST_P(ModelGolden, LogitsAndGreedyTokensEqualTheReferenceEngines) {
     SCOPED_TRACE(path.name);
     const std::unique_ptr<engine::Engine> engine = model_support::MakeEngine(model, path.options);
     ASSERT_NE(engine, nullptr);
-    const Bound bound = BoundFor(model, path, reference["logit_std"].get<double>());
+    const Bound bound = BoundFor(model, path, golden);
     model_support::Sequence sequence(*engine);
     const std::vector<float> logits = ComparePrompt(*engine, sequence, golden, reference, bound);
     CompareGreedy(*engine, sequence, reference, logits, bound);

@@ -41,14 +41,31 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--group", type=int, default=64, choices=[32, 64, 128], help="inputs a scale, for mlx-Nbit")
     parser.add_argument("--config", type=json.loads, default={}, help="JSON object of config fields to replace")
+    parser.add_argument("--multimodal", action="store_true",
+                        help="gemma3_text: as the text part of a checkpoint that also sees images")
     parser.add_argument("--chat-template", type=Path, help="use this Jinja file as the chat template")
     parser.add_argument("--list", action="store_true", help="list families and sizes")
     args = parser.parse_args()
     if not args.list and not (args.family and args.out):
         parser.error("--family and --out are required")
+    if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
+        parser.error("--multimodal is for gemma3_text in a directory format")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")
     return args
+
+
+def as_multimodal(config, stored, args):
+    """The config of gemma3 around the text model's; names `stored` so and adds a tensor that only images need."""
+    outer = {key: config.pop(key) for key in ("eos_token_id", "quantization", "quantization_config") if key in config}
+    for tensor in stored:
+        tensor.name = "language_model." + tensor.name
+    for record in ("quantization", "quantization_config"):
+        if record in outer:
+            outer[record] = {("language_model." if "." in key else "") + key: v for key, v in outer[record].items()}
+    projection = families.linear("multi_modal_projector.mm_input_projection", config["hidden_size"], 64)
+    stored.append(safetensors_file.plain(projection, args.seed, "BF16"))
+    return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": config, **outer}
 
 
 def write_model(config, tokenizer, args):
@@ -61,6 +78,8 @@ def write_model(config, tokenizer, args):
     else:
         stored, record = safetensors_file.quantized(tensors, args.seed, MLX[args.format], args.group)
         config["quantization"] = config["quantization_config"] = record
+    if args.multimodal:
+        config = as_multimodal(config, stored, args)
     safetensors_file.write(stored, args.out)
     side_files.write(config, tokenizer, args.out)
 
