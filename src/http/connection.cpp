@@ -37,7 +37,10 @@ constexpr milliseconds kLinger{1'000};
 // The bytes of an answer that is made without a worker.
 class StringSink final : public ByteSink {
  public:
-  void Write(std::string_view more) override { bytes += more; }
+  bool Write(std::string_view more) override {
+    bytes += more;
+    return true;
+  }
   [[nodiscard]] bool gone() const override { return false; }
 
   std::string bytes;
@@ -50,7 +53,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ServerShared& shared)
       shared_(shared),
       deadline_(socket_.get_executor()),
       answered_signal_(socket_.get_executor()) {
-  Error ignored;
+  SystemError ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);  // each event at once
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
 }
@@ -77,7 +80,7 @@ void Connection::StartRefusing(std::function<void()> on_end) {
 void Connection::Drain() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     if (self->is_idle_) {
-      Error ignored;
+      SystemError ignored;
       self->socket_.cancel(ignored);
     }
   });
@@ -92,7 +95,7 @@ void Connection::Close() {
   gone_ = true;
   DisarmDeadline();
   deadline_.cancel();
-  Error ignored;
+  SystemError ignored;
   socket_.close(ignored);
 }
 
@@ -102,37 +105,37 @@ void Connection::ArmDeadline(milliseconds duration) {
   timed_out_ = false;
   deadline_.expires_after(duration);
   deadline_.async_wait(
-      [self = shared_from_this(), generation = ++deadline_generation_](const Error& error) {
+      [self = shared_from_this(), generation = ++deadline_generation_](const SystemError& error) {
         if (!error && generation == self->deadline_generation_) {
           self->timed_out_ = true;
-          Error ignored;
+          SystemError ignored;
           self->socket_.cancel(ignored);
         }
       });
 }
 
-void Connection::Write(std::string_view bytes) {
+bool Connection::Write(std::string_view bytes) {
   if (gone_) {
-    return;
+    return false;
   }
   // `bytes` and `written` live until the strand has answered: this thread waits for it.
-  std::promise<void> written;
+  std::promise<bool> written;
   asio::post(socket_.get_executor(), [this, bytes, &written] {
     if (gone_) {
-      written.set_value();
+      written.set_value(false);
       return;
     }
     ArmDeadline(shared_.options.write_timeout);
     asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
-                      [this, &written](const Error& error, std::size_t) {
+                      [this, &written](const SystemError& error, std::size_t) {
                         DisarmDeadline();
                         if (error) {
                           gone_ = true;
                         }
-                        written.set_value();
+                        written.set_value(!error);
                       });
   });
-  written.get_future().wait();
+  return written.get_future().get();
 }
 
 asio::awaitable<void> Connection::Run() {
@@ -144,12 +147,15 @@ asio::awaitable<void> Connection::Run() {
 }
 
 asio::awaitable<void> Connection::Refuse() {
-  const ::Error error{.code = ErrorCode::kOverloaded,
-                      .message = fmt::format("The server has its limit of {} connections open.",
-                                             shared_.options.max_connections),
-                      .param = {}};
+  const Error error{.code = ErrorCode::kOverloaded,
+                    .message = fmt::format("The server has its limit of {} connections open.",
+                                           shared_.options.max_connections),
+                    .param = {}};
   body_unread_ = true;
-  co_await SendErrorNow({.request_id = RequestId({})}, 503, error, {});
+  AnswerForm form;  // named: g++ 12 destroys an aggregate made inside a co_await twice
+  form.request_id = RequestId({});
+  form.keep_alive = false;
+  co_await SendErrorNow(std::move(form), 503, error, {});
   co_await Linger();
 }
 
@@ -162,7 +168,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   Parser parser;
   parser.header_limit(shared_.options.max_header_bytes);
   parser.body_limit(shared_.options.max_body_bytes);
-  Error error;
+  SystemError error;
   ArmDeadline(shared_.options.header_timeout);
   co_await beast_http::async_read_header(socket_, buffer_, parser,
                                          redirect_error(use_awaitable, error));
@@ -204,9 +210,9 @@ asio::awaitable<bool> Connection::ServeOne() {
   const bool is_answered = co_await AnswerRequest(request, exchange);
   if (!is_answered) {
     form.keep_alive = false;
-    const ::Error no_thread{.code = ErrorCode::kOverloaded,
-                            .message = "The server has no thread left to answer this request.",
-                            .param = {}};
+    const Error no_thread{.code = ErrorCode::kOverloaded,
+                          .message = "The server has no thread left to answer this request.",
+                          .param = {}};
     co_await SendErrorNow(std::move(form), 503, no_thread, {});
     co_return false;
   }
@@ -220,7 +226,7 @@ asio::awaitable<bool> Connection::AwaitFirstByte() {
   if (shared_.draining) {
     co_return false;
   }
-  Error error;
+  SystemError error;
   is_idle_ = true;
   ArmDeadline(shared_.options.idle_timeout);
   co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,
@@ -238,7 +244,7 @@ asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& for
   if (!form.is_http10 && boost::beast::iequals(expect, "100-continue")) {
     co_await SendNow("HTTP/1.1 100 Continue\r\n\r\n");
   }
-  Error error;
+  SystemError error;
   ArmDeadline(shared_.options.body_timeout);
   co_await beast_http::async_read(socket_, buffer_, parser, redirect_error(use_awaitable, error));
   DisarmDeadline();
@@ -249,14 +255,14 @@ asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& for
 }
 
 // The request could not be read: says why, unless the client has left.
-asio::awaitable<void> Connection::SendReadError(AnswerForm form, const Error& error) {
+asio::awaitable<void> Connection::SendReadError(AnswerForm form, const SystemError& error) {
   const ServerOptions& options = shared_.options;
   form.keep_alive = false;
   body_unread_ = true;
   if (form.request_id.empty()) {
     form.request_id = RequestId({});
   }
-  ::Error answer{.code = ErrorCode::kInvalidRequest, .message = {}, .param = {}};
+  Error answer{.code = ErrorCode::kInvalidRequest, .message = {}, .param = {}};
   int status = 400;
   if (timed_out_) {
     status = 408;
@@ -284,7 +290,7 @@ asio::awaitable<void> Connection::SendReadError(AnswerForm form, const Error& er
   co_await SendErrorNow(std::move(form), status, answer, {});
 }
 
-asio::awaitable<void> Connection::SendErrorNow(AnswerForm form, int status, const ::Error& error,
+asio::awaitable<void> Connection::SendErrorNow(AnswerForm form, int status, const Error& error,
                                                std::string_view allow) {
   StringSink sink;
   Exchange exchange(sink, std::move(form));
@@ -293,7 +299,7 @@ asio::awaitable<void> Connection::SendErrorNow(AnswerForm form, int status, cons
 }
 
 asio::awaitable<void> Connection::SendNow(std::string_view bytes) {
-  Error error;
+  SystemError error;
   ArmDeadline(shared_.options.write_timeout);
   co_await asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
                              redirect_error(use_awaitable, error));
@@ -314,7 +320,7 @@ asio::awaitable<bool> Connection::AnswerRequest(const api::ApiRequest& request,
       self->Work(request, exchange);
       asio::post(self->socket_.get_executor(), [self] {
         self->answered_ = true;
-        Error ignored;
+        SystemError ignored;
         self->socket_.cancel(ignored);  // ends WatchClient
         self->answered_signal_.cancel();
       });
@@ -325,7 +331,7 @@ asio::awaitable<bool> Connection::AnswerRequest(const api::ApiRequest& request,
   }
   co_await WatchClient();
   while (!answered_) {
-    Error ignored;
+    SystemError ignored;
     co_await answered_signal_.async_wait(redirect_error(use_awaitable, ignored));
   }
   co_return true;
@@ -349,14 +355,14 @@ void Connection::Work(const api::ApiRequest& request, Exchange& exchange) {
                               .status = exchange.status(),
                               .duration_ms = took.count(),
                               .usage = exchange.usage(),
-                              .client_gone = gone()});
+                              .client_gone = exchange.is_cut_off()});
 }
 
 // Reads while the answer is made: the end of the stream means that the client has left; anything
 // else is the beginning of its next request.
 asio::awaitable<void> Connection::WatchClient() {
   while (!answered_ && !gone_ && buffer_.size() < kMaxPipelinedBytes) {
-    Error error;
+    SystemError error;
     const std::size_t n = co_await socket_.async_read_some(buffer_.prepare(kReadBytes),
                                                            redirect_error(use_awaitable, error));
     buffer_.commit(n);
@@ -375,7 +381,7 @@ asio::awaitable<void> Connection::Linger() {
   if (gone_ || !socket_.is_open()) {
     co_return;
   }
-  Error error;
+  SystemError error;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, error);
   is_idle_ = true;
   ArmDeadline(body_unread_ ? kLingerForBody : kLinger);

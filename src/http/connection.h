@@ -50,12 +50,12 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   void Abort();
 
   // Called by the worker.
-  void Write(std::string_view bytes) override;
+  bool Write(std::string_view bytes) override;
   [[nodiscard]] bool gone() const override { return gone_; }
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
-  using Error = boost::system::error_code;
+  using SystemError = boost::system::error_code;
 
   boost::asio::awaitable<void> Run();
   boost::asio::awaitable<void> Refuse();
@@ -65,9 +65,9 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   boost::asio::awaitable<bool> AnswerRequest(const api::ApiRequest& request, Exchange& exchange);
   boost::asio::awaitable<void> WatchClient();
   boost::asio::awaitable<void> SendNow(std::string_view bytes);
-  boost::asio::awaitable<void> SendErrorNow(AnswerForm form, int status, const ::Error& error,
+  boost::asio::awaitable<void> SendErrorNow(AnswerForm form, int status, const Error& error,
                                             std::string_view allow);
-  boost::asio::awaitable<void> SendReadError(AnswerForm form, const Error& error);
+  boost::asio::awaitable<void> SendReadError(AnswerForm form, const SystemError& error);
   boost::asio::awaitable<void> Linger();
   void Work(const api::ApiRequest& request, Exchange& exchange);
   void ArmDeadline(std::chrono::milliseconds duration);

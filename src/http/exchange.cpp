@@ -45,7 +45,7 @@ void Exchange::SendBody(int status, std::string_view content_type, std::string_v
   if (!form_.is_head) {
     bytes += body;
   }
-  sink_.Write(bytes);
+  WriteBytes(bytes);
 }
 
 void Exchange::SendJson(int status, const Json& body) {
@@ -77,7 +77,7 @@ void Exchange::SendEmpty(int status, std::string_view allow) {
     return;
   }
   status_ = status;
-  sink_.Write(Head(status, allow.empty() ? "" : fmt::format("Allow: {}\r\n", allow)));
+  WriteBytes(Head(status, allow.empty() ? "" : fmt::format("Allow: {}\r\n", allow)));
 }
 
 void Exchange::BeginEvents() {
@@ -88,11 +88,17 @@ void Exchange::BeginEvents() {
   if (form_.is_http10) {
     form_.keep_alive = false;  // the end of the body is the end of the connection
   }
-  sink_.Write(Head(200, fmt::format("Content-Type: text/event-stream; charset=utf-8\r\n"
-                                    "Cache-Control: no-cache\r\n"
-                                    "X-Accel-Buffering: no\r\n"
-                                    "{}",
-                                    form_.is_http10 ? "" : "Transfer-Encoding: chunked\r\n")));
+  WriteBytes(Head(200, fmt::format("Content-Type: text/event-stream; charset=utf-8\r\n"
+                                   "Cache-Control: no-cache\r\n"
+                                   "X-Accel-Buffering: no\r\n"
+                                   "{}",
+                                   form_.is_http10 ? "" : "Transfer-Encoding: chunked\r\n")));
+}
+
+void Exchange::WriteBytes(std::string_view bytes) {
+  if (!sink_.Write(bytes)) {
+    is_cut_off_ = true;
+  }
 }
 
 void Exchange::WriteEventBytes(std::string_view bytes) {
@@ -100,9 +106,9 @@ void Exchange::WriteEventBytes(std::string_view bytes) {
     return;
   }
   if (form_.is_http10) {
-    sink_.Write(bytes);
+    WriteBytes(bytes);
   } else {
-    sink_.Write(FormatChunk(bytes));
+    WriteBytes(FormatChunk(bytes));
   }
 }
 
@@ -120,7 +126,7 @@ void Exchange::EndEvents() {
   }
   state_ = State::kDone;
   if (!form_.is_http10 && !form_.is_head) {
-    sink_.Write(kLastChunk);
+    WriteBytes(kLastChunk);
   }
 }
 

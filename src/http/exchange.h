@@ -17,8 +17,8 @@ class ByteSink {
   ByteSink& operator=(const ByteSink&) = delete;
   virtual ~ByteSink() = default;
 
-  // Returns when all bytes are handed to the system, or at once when the client has left.
-  virtual void Write(std::string_view bytes) = 0;
+  // Returns true when all bytes are handed to the system; false, at once, when the client has left.
+  virtual bool Write(std::string_view bytes) = 0;
   [[nodiscard]] virtual bool gone() const = 0;
 };
 
@@ -56,6 +56,8 @@ class Exchange final : public api::Reply {
   void Finish();
 
   [[nodiscard]] int status() const { return status_; }
+  // The client left before its answer was complete.
+  [[nodiscard]] bool is_cut_off() const { return is_cut_off_; }
   [[nodiscard]] bool keep_alive() const { return form_.keep_alive; }
   [[nodiscard]] const std::optional<api::Usage>& usage() const { return usage_; }
 
@@ -64,6 +66,7 @@ class Exchange final : public api::Reply {
 
   void SendBody(int status, std::string_view content_type, std::string_view body,
                 std::string_view extra_headers);
+  void WriteBytes(std::string_view bytes);
   void WriteEventBytes(std::string_view bytes);
   [[nodiscard]] std::string Head(int status, std::string_view headers) const;
 
@@ -71,6 +74,7 @@ class Exchange final : public api::Reply {
   AnswerForm form_;
   State state_ = State::kNothing;
   int status_ = 0;
+  bool is_cut_off_ = false;
   std::optional<api::Usage> usage_;
 };
 

@@ -37,7 +37,7 @@ struct AnswerRecord {
   int status = 0;
   double duration_ms = 0;  // from the whole request read to the whole answer written
   std::optional<api::Usage> usage = {};
-  bool client_gone = false;
+  bool client_gone = false;  // before the answer was complete
 };
 
 // What a server serves. Called by many threads at once.

@@ -276,7 +276,7 @@ TEST_F(HttpServer, EventsAreChunksOfAnEventStream) {
   EXPECT_NE(head.find("Cache-Control: no-cache"), std::string::npos);
   EXPECT_NE(head.find("X-Accel-Buffering: no"), std::string::npos);
   EXPECT_EQ(client.ReadUntil("\r\n0\r\n\r\n"),
-            "9\r\ndata: a\n\n\r\ne\r\n: keepalive\n\n\r\n12\r\nevent: n\ndata: b\n\n\r\n0\r\n\r\n");
+            "9\r\ndata: a\n\n\r\nd\r\n: keepalive\n\n\r\n12\r\nevent: n\ndata: b\n\n\r\n0\r\n\r\n");
   client.Send(Post("/echo", "again"));
   EXPECT_TRUE(client.ReadAnswer().ends_with("again"));
 }
@@ -358,6 +358,7 @@ TEST_F(HttpServer, AShutdownLetsAnAnswerFinishAndClosesIdleConnections) {
   TestClient idle(server->port());
   idle.Send(Post("/echo", "x"));
   idle.ReadAnswer();
+  ASSERT_TRUE(Eventually([&] { return handler.answering == 0; }));
   TestClient busy(server->port());
   busy.Send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return handler.answering == 1; }));
