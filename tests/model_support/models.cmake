@@ -3,7 +3,7 @@
 # The first python3 that has numpy: a python of pyenv or conda in front of the system's often has not.
 set(EMBERBANK_NUMPY_PYTHON "" CACHE FILEPATH "python3 with numpy, for tools/model_factory")
 if(NOT EMBERBANK_NUMPY_PYTHON)
-  foreach(candidate python3 /usr/bin/python3 /opt/homebrew/bin/python3)
+  foreach(candidate "${PROJECT_SOURCE_DIR}/.deps/test-venv/bin/python" python3 /usr/bin/python3 /opt/homebrew/bin/python3)
     execute_process(COMMAND "${candidate}" -c "import numpy" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if("${failed}" STREQUAL "0")
       set_property(CACHE EMBERBANK_NUMPY_PYTHON PROPERTY VALUE "${candidate}")
