@@ -8,8 +8,10 @@ if(EMBERBANK_BUILD_TESTS)
   add_custom_target(unit_tests)  # every test program beside its sources
 endif()
 set(EMBERBANK_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+set(EMBERBANK_TEST_WARNINGS -Wall -Wextra)
 if(NOT EMBERBANK_SANITIZE)  # instrumented code makes g++ 12 warn falsely of uninitialised values
   list(APPEND EMBERBANK_WARNINGS -Werror)
+  list(APPEND EMBERBANK_TEST_WARNINGS -Werror)
 endif()
 
 function(add_layer NAME)
@@ -34,7 +36,7 @@ function(add_layer NAME)
   target_link_libraries(${NAME} ${scope} ${L_DEPENDS} ${L_SYSTEM})
   if(EMBERBANK_BUILD_TESTS AND tests)
     add_executable(${NAME}_test ${tests})
-    target_compile_options(${NAME}_test PRIVATE -Wall -Wextra $<$<NOT:$<BOOL:${EMBERBANK_SANITIZE}>>:-Werror>)
+    target_compile_options(${NAME}_test PRIVATE ${EMBERBANK_TEST_WARNINGS})
     target_link_libraries(${NAME}_test PRIVATE ${NAME} GTest::gtest_main GTest::gmock ${RAPIDCHECK_LIBRARY})
     target_compile_definitions(${NAME}_test PRIVATE
       EMBERBANK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" EMBERBANK_BINARY_DIR="${PROJECT_BINARY_DIR}")
