@@ -32,6 +32,7 @@ ChoiceEvent ChoiceText::Push(const engine::SampledToken& token,
   StopMatcher::Piece piece = stop_.Push(text);
   if (piece.stopped) {
     finish = FinishReason::kStop;
+    event.stop_text = piece.match;
   } else if (finish) {
     piece.text += stop_.Flush();
   }

@@ -60,6 +60,8 @@ bool IsAnthropic(std::string_view path) {
 
 }  // namespace
 
+std::string_view ErrorEventName(std::string_view path) { return IsAnthropic(path) ? "error" : ""; }
+
 Json ErrorBody(std::string_view path, const Error& error) {
   const Wording wording = WordingOf(error.code);
   if (IsAnthropic(path)) {

@@ -11,4 +11,7 @@ namespace api {
 // envelope {"error": {message, type, param, code}} everywhere else.
 [[nodiscard]] Json ErrorBody(std::string_view path, const Error& error);
 
+// The name of the event that carries such a body in a stream; empty: none.
+[[nodiscard]] std::string_view ErrorEventName(std::string_view path);
+
 }  // namespace api

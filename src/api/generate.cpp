@@ -168,6 +168,9 @@ class Generation {
       tokens_.Cancel(event.sequence);  // a stop string ends it before the engine knows
     }
     if (!out.deltas.empty() || out.finish) {
+      if (!std::exchange(prompt_told_, true)) {
+        sink_.OnPrompt(usage());
+      }
       sink_.OnEvent(out);
     }
     return {};
@@ -180,6 +183,7 @@ class Generation {
   scheduler::TokenStream tokens_;
   std::vector<std::unique_ptr<ChoiceText>> choices_;
   std::size_t open_ = 0;
+  bool prompt_told_ = false;
 };
 
 }  // namespace

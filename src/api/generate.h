@@ -52,6 +52,7 @@ struct ChoiceEvent {
   std::vector<chat::StreamEvent> deltas = {};
   std::vector<TokenInfo> tokens = {};
   std::optional<scheduler::FinishReason> finish = {};  // last event of the choice: kStop or kLength
+  std::optional<std::string> stop_text = {};           // the stop string that ended it
 };
 
 // Where a generation goes: a stream or an answer that is collected. Called by the thread that runs
@@ -63,6 +64,8 @@ class GenerationSink {
   GenerationSink& operator=(const GenerationSink&) = delete;
   virtual ~GenerationSink() = default;
 
+  // Once, before the first OnEvent: the prompt is computed. `usage` has its figures.
+  virtual void OnPrompt(const Usage& /*usage*/) {}
   virtual void OnEvent(const ChoiceEvent& event) = 0;
   // Nothing has come for a second: the place for keep-alives.
   virtual void OnWaiting() = 0;

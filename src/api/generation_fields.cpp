@@ -17,33 +17,6 @@ int ToInt(std::int64_t value) {
                                                    std::numeric_limits<int>::max()));
 }
 
-std::vector<std::string> ReadStop(FieldReader& fields) {
-  const Json* stop = fields.Find("stop");
-  if (stop == nullptr) {
-    return {};
-  }
-  const Json list = stop->is_array() ? *stop : Json::array({*stop});
-  if (list.size() > static_cast<std::size_t>(kMaxStops)) {
-    fields.FailField("stop",
-                     fmt::format("must have at most {} strings, got {}.", kMaxStops, list.size()));
-    return {};
-  }
-  std::vector<std::string> stops;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string name = stop->is_array() ? fmt::format("stop[{}]", i) : "stop";
-    if (!list[i].is_string()) {
-      fields.FailField(
-          name, fmt::format("must be a string{}, got {}.",
-                            stop->is_array() ? "" : " or a list of strings", KindOf(list[i])));
-    } else if (list[i].get_ref<const std::string&>().empty()) {
-      fields.FailField(name, "must not be an empty string.");
-    } else {
-      stops.push_back(list[i].get<std::string>());
-    }
-  }
-  return stops;
-}
-
 // {"50256": -100}; ids must be in the vocabulary.
 std::map<TokenId, double> ReadLogitBias(FieldReader& fields, int vocab_size) {
   const Json* object = fields.Object("logit_bias");
@@ -103,6 +76,33 @@ double PerSecond(std::int64_t tokens, double ms) {
 
 }  // namespace
 
+std::vector<std::string> ReadStops(FieldReader& fields, const char* name) {
+  const Json* stop = fields.Find(name);
+  if (stop == nullptr) {
+    return {};
+  }
+  const Json list = stop->is_array() ? *stop : Json::array({*stop});
+  if (list.size() > static_cast<std::size_t>(kMaxStops)) {
+    fields.FailField(name,
+                     fmt::format("must have at most {} strings, got {}.", kMaxStops, list.size()));
+    return {};
+  }
+  std::vector<std::string> stops;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string entry = stop->is_array() ? fmt::format("{}[{}]", name, i) : std::string(name);
+    if (!list[i].is_string()) {
+      fields.FailField(
+          entry, fmt::format("must be a string{}, got {}.",
+                             stop->is_array() ? "" : " or a list of strings", KindOf(list[i])));
+    } else if (list[i].get_ref<const std::string&>().empty()) {
+      fields.FailField(entry, "must not be an empty string.");
+    } else {
+      stops.push_back(list[i].get<std::string>());
+    }
+  }
+  return stops;
+}
+
 GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& model,
                                         const ApiRequest& request) {
   GenerationOptions options;
@@ -111,7 +111,7 @@ GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& 
   const auto max_completion_tokens = fields.Integer("max_completion_tokens", kMaxTokens);
   options.max_tokens = ToInt(max_completion_tokens.value_or(max_tokens.value_or(0)));
   options.n = ToInt(fields.Integer("n", kChoices).value_or(1));
-  options.stop = ReadStop(fields);
+  options.stop = ReadStops(fields, "stop");
   options.ignore_eos = fields.Bool("ignore_eos").value_or(false);
   options.include_stop_text = fields.Bool("include_stop_str_in_output").value_or(false);
   options.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);

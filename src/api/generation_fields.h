@@ -13,6 +13,9 @@ namespace api {
 [[nodiscard]] GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& model,
                                                       const ApiRequest& request);
 
+// The stop strings of the field `name`: a string or a list of them.
+[[nodiscard]] std::vector<std::string> ReadStops(FieldReader& fields, const char* name);
+
 // The model the request asks for; absent, null or empty: the first one served. Errors:
 // kInvalidRequest, kModelNotFound.
 [[nodiscard]] Result<ServedModel*> FindModel(const Json& body, ModelManager& models);

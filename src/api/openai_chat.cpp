@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "api/error_body.h"
 #include "api/generation_fields.h"
 #include "api/openai_chat_reply.h"
 #include "api/openai_messages.h"
+#include "api/prompt.h"
 
 namespace api {
 namespace {
-
-// The end of a prompt that tells a parser whether a think block is open.
-constexpr std::size_t kPromptTailBytes = 256;
 
 // A chat request, read and checked.
 struct ChatRequest {
@@ -141,11 +138,7 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
     reply.SendError(prompt.error());
     return;
   }
-  GenerationInput input;
-  const std::size_t tail = std::min(prompt->text.size(), kPromptTailBytes);
-  input.prompt_tail = prompt->text.substr(prompt->text.size() - tail);
-  input.prompts.push_back(std::move(prompt->tokens));
-  input.tools = std::move(request->conversation.tools);
+  GenerationInput input = InputOf(std::move(*prompt), std::move(request->conversation.tools));
   ChatFrame frame{.model = *request->model,
                   .form = request->form,
                   .id = MakeId("chatcmpl-"),

@@ -4,15 +4,11 @@
 #include <variant>
 
 #include "api/generation_fields.h"
+#include "api/overloaded.h"
 #include "api/token_logprobs.h"
 
 namespace api {
 namespace {
-
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
 
 // A chunk's `delta`; null when the event has nothing to send.
 Json DeltaJson(const chat::StreamEvent& event) {

@@ -1,14 +1,26 @@
 #include "api/openai_models.h"
 
+#include <fmt/chrono.h>
+
+#include <ctime>
+
 namespace api {
 namespace {
 
-// The context length under each name that a client may look for: max_model_len is vLLM's.
+std::string Iso8601(std::int64_t unix_seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+// The context length under each name that a client may look for: max_model_len is vLLM's. OpenAI's
+// and Anthropic's fields together.
 Json ModelJson(const ServedModel& model) {
   return {{"id", model.name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "emberbank"},
+          {"type", "model"},
+          {"display_name", model.name},
+          {"created_at", Iso8601(model.created)},
           {"max_model_len", model.context_length},
           {"context_length", model.context_length},
           {"context_window", model.context_length}};

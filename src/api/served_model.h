@@ -40,7 +40,8 @@ struct ServedModel {
   std::unique_ptr<chat::GrammarFactory> grammars;
   const parsers::ParserFormat* parser_format = nullptr;  // never null
   std::unique_ptr<scheduler::Scheduler> scheduler;
-  bool adds_bos = false;  // for /v1/completions: the tokenizer's own rule
+  int bank_block_tokens = 0;  // prompts are banked in blocks of so many tokens; 0: not at all
+  bool adds_bos = false;      // for /v1/completions: the tokenizer's own rule
 };
 
 // Every served model; made at start, unchanged while requests run.

@@ -31,7 +31,9 @@ StopMatcher::Piece StopMatcher::Push(std::string_view text) {
     }
   }
   if (end != std::string::npos) {
-    Piece piece{.text = held_.substr(0, include_match_ ? end : begin), .stopped = true};
+    Piece piece{.text = held_.substr(0, include_match_ ? end : begin),
+                .stopped = true,
+                .match = held_.substr(begin, end - begin)};
     held_.clear();
     return piece;
   }

@@ -16,8 +16,9 @@ class StopMatcher {
   StopMatcher(std::vector<std::string> stops, bool include_match);
 
   struct Piece {
-    std::string text;      // what may be given out now
-    bool stopped = false;  // a stop string was met: nothing comes after `text`
+    std::string text;        // what may be given out now
+    bool stopped = false;    // a stop string was met: nothing comes after `text`
+    std::string match = {};  // that string
   };
   // REQUIRES: nothing has stopped yet.
   [[nodiscard]] Piece Push(std::string_view text);

@@ -245,6 +245,7 @@ Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& k
   served.created = static_cast<std::int64_t>(std::time(nullptr));
   served.context_length = WantedContextLength(*making);
   served.default_max_tokens = options.max_tokens;
+  served.bank_block_tokens = options.prefix_cache ? ops::kBlockTokens : 0;
   served.timeout = std::chrono::seconds(static_cast<std::int64_t>(std::ceil(options.timeout_s)));
   served.sampling = Defaults(options, making->source.generation_defaults);
   for (const std::int64_t id : making->source.eos_token_ids) {

@@ -91,7 +91,7 @@ TEST_F(ApiServer, AnUnknownPathIs404AndAWrongMethod405) {
   EXPECT_NE(wrong.head.find("\r\nAllow: POST, OPTIONS"), std::string::npos) << wrong.head;
   EXPECT_EQ(Ask("DELETE", "/v1/models").status, 405);
   EXPECT_EQ(Ask("GET", "/v1/models/").status, 404);
-  const Answer anthropic = Ask("POST", "/v1/messages", "", "{}");
+  const Answer anthropic = Ask("POST", "/v1/messages/nope", "", "{}");
   EXPECT_EQ(anthropic.status, 404);
   EXPECT_EQ(anthropic.json()["error"]["type"], "not_found_error");
 }

@@ -135,7 +135,8 @@ void Exchange::SendFailure() {
     SendError(Failure());
   } else if (state_ == State::kEvents) {
     // No last chunk: the client must not take this for the end.
-    SendEvent(DumpJson(api::ErrorBody(form_.path, Failure())));
+    SendNamedEvent(api::ErrorEventName(form_.path),
+                   DumpJson(api::ErrorBody(form_.path, Failure())));
     state_ = State::kDone;
     form_.keep_alive = false;
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 
+#include "api/anthropic_messages.h"
 #include "api/openai_chat.h"
 #include "api/openai_completions.h"
 #include "api/openai_models.h"
@@ -40,7 +41,7 @@ constexpr bool kNeedsKey = true;
 constexpr bool kOpen = false;
 
 // THE TABLE: what this server answers, and where.
-constexpr std::array<Route, 9> kRoutes = {{
+constexpr std::array<Route, 11> kRoutes = {{
     {"GET", "/", &Greet, kOpen},
     {"GET", "/health", &Health, kOpen},
     {"GET", "/metrics", &ShowMetrics, kOpen},
@@ -48,6 +49,8 @@ constexpr std::array<Route, 9> kRoutes = {{
     {"GET", "/v1/models/{id}", &Api<&api::GetModel>, kNeedsKey},
     {"POST", "/v1/chat/completions", &Api<&api::ChatCompletions>, kNeedsKey},
     {"POST", "/v1/completions", &Api<&api::Completions>, kNeedsKey},
+    {"POST", "/v1/messages", &Api<&api::AnthropicMessages>, kNeedsKey},
+    {"POST", "/v1/messages/count_tokens", &Api<&api::AnthropicCountTokens>, kNeedsKey},
     {"POST", "/tokenize", &Api<&api::Tokenize>, kNeedsKey},
     {"POST", "/detokenize", &Api<&api::Detokenize>, kNeedsKey},
 }};

@@ -29,6 +29,20 @@ def is_json(text):
         return False
 
 
+def follows(events, pattern, ignored=()):
+    """`events` without `ignored` are `pattern`, in which NAME+ stands for one or more."""
+    one_letter = {}
+    for name in [*events, *(p.rstrip("+") for p in pattern)]:
+        one_letter.setdefault(name, chr(0xE000 + len(one_letter)))
+    text = "".join(one_letter[e] for e in events if e not in ignored)
+    return re.fullmatch("".join(one_letter[p.rstrip("+")] + "+" * p.endswith("+") for p in pattern), text) is not None
+
+
+def in_order(text, parts):
+    places = [text.find(part) for part in parts]
+    return -1 not in places and places == sorted(places)
+
+
 OPERATIONS = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
@@ -37,7 +51,7 @@ OPERATIONS = {
     "contains": lambda a, b: b in a,
     "not_contains": lambda a, b: b not in a,
     "not_contains_any": lambda a, b: all(x not in a for x in b),
-    "has": lambda a, b: b in a,
+    "has": lambda a, b: b.items() <= a.items() if isinstance(b, dict) else b in a,
     "has_keys": lambda a, b: all(k in a for k in b),
     "le": lambda a, b: a <= b,
     "lt": lambda a, b: a < b,
@@ -45,7 +59,8 @@ OPERATIONS = {
     "gt": lambda a, b: a > b,
     "matches": lambda a, b: re.search(b, a) is not None,
     "not_matches": lambda a, b: re.search(b, a) is None,
-    "ends_with": lambda a, b: a.endswith(b),
+    "ends_with": lambda a, b: a[-1:] == [b] if isinstance(a, list) else a.endswith(b),
+    "order": in_order,
     "len_eq": lambda a, b: len(a) == b,
     "is_json": lambda a, _: is_json(a),
     "not_is_json": lambda a, _: not is_json(a),
@@ -105,6 +120,13 @@ def check(assertion, answers):
             ok = OPERATIONS[op](None, assertion["value"])
         elif value is MISSING:
             ok = False
+        elif op == "sequence":
+            ok = follows(value, assertion["value"], assertion.get("ignore", ()))
+        elif op == "sum_eq_ref":
+            reference = lookup(answers, assertion["ref"])
+            sums = [sum(v[f] for f in assertion["fields"]) for v in (value, reference)]
+            ok = sums[0] == sums[1]
+            place = f"{place}: sums {sums}"
         elif op in WITH_REFERENCE:
             reference = lookup(answers, assertion["ref"])
             ok = reference is not MISSING and WITH_REFERENCE[op](value, reference, assertion.get("value"))

@@ -4,57 +4,9 @@ import http.client
 import json
 import time
 
+import stream_summary
+
 TIMEOUT_S = 300
-
-
-def parse_events(raw):
-    """The events of a server-sent stream: [(name or None, data)], comments left out."""
-    events = []
-    for block in raw.replace("\r\n", "\n").split("\n\n"):
-        name, data = None, []
-        for line in block.split("\n"):
-            if line.startswith("event:"):
-                name = line[6:].strip()
-            elif line.startswith("data:"):
-                data.append(line[5:].removeprefix(" "))
-        if name or data:
-            events.append((name, "\n".join(data)))
-    return events
-
-
-def summarize_chat_stream(raw):
-    """Sums over the chunks of a chat or text completion stream, under the names the cases use."""
-    chunks, done = [], False
-    for _, data in parse_events(raw):
-        if data == "[DONE]":
-            done = True
-        elif data:
-            chunks.append(json.loads(data))
-    content, reasoning, calls, finish_values, usage = "", "", {}, [], None
-    for chunk in chunks:
-        usage = chunk.get("usage") or usage
-        for choice in chunk.get("choices") or []:
-            delta = choice.get("delta") or {}
-            content += delta.get("content") or choice.get("text") or ""
-            reasoning += delta.get("reasoning_content") or ""
-            finish_values.append(choice.get("finish_reason"))
-            for call in delta.get("tool_calls") or []:
-                merged = calls.setdefault(call["index"], {"id": None, "function": {"name": "", "arguments": ""}})
-                merged["id"] = call.get("id") or merged["id"]
-                for key in ("name", "arguments"):
-                    merged["function"][key] += (call.get("function") or {}).get(key) or ""
-    return {
-        "raw": raw,
-        "chunks": chunks,
-        "done": done,
-        "content": content,
-        "reasoning": reasoning,
-        "tool_calls": [calls[i] for i in sorted(calls)],
-        "finish_values": finish_values,
-        "finish_reasons": [v for v in finish_values if v is not None],
-        "usage": usage,
-        "events": [name for name, _ in parse_events(raw) if name],
-    }
 
 
 def encode_body(request):
@@ -89,8 +41,10 @@ def send(port, request, extra_headers=None, close_after_events=None, close_after
             return {}
         answer = connection.getresponse()
         result = {"status": answer.status, "headers": {k.lower(): v for k, v in answer.getheaders()}}
-        pieces, ttft = [], None
+        pieces, ttft, last, silence = [], None, begin, 0.0
         while piece := answer.read1(65536):
+            now = time.monotonic()
+            last, silence = now, max(silence, now - last)
             if ttft is None and piece.strip() and not piece.startswith(b":"):
                 ttft = time.monotonic() - begin
             pieces.append(piece)
@@ -101,10 +55,14 @@ def send(port, request, extra_headers=None, close_after_events=None, close_after
     text = b"".join(pieces).decode("utf-8", "replace")
     result.update(text=text, ttft=ttft, body=None, stream=None)
     if "text/event-stream" in result["headers"].get("content-type", ""):
-        result["stream"] = summarize_chat_stream(text)
+        result["stream"] = stream_summary.summarize(text, silence)
     else:
         try:
             result["body"] = json.loads(text)
         except ValueError:
             pass
+    usage = (result["body"] or {}).get("usage") if isinstance(result["body"], dict) else None
+    if usage and "cache_read_input_tokens" in usage:  # Anthropic counts cached tokens apart
+        fields = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        result["total_input"] = sum(usage[f] for f in fields)
     return result

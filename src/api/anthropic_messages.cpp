@@ -1,0 +1,172 @@
+#include "api/anthropic_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/anthropic_conversation.h"
+#include "api/anthropic_reply.h"
+#include "api/error_body.h"
+#include "api/generation_fields.h"
+#include "api/prompt.h"
+
+namespace api {
+namespace {
+
+// A request, read and checked.
+struct MessagesRequest {
+  ServedModel* model = nullptr;
+  AnthropicConversation input;
+  GenerationOptions options;
+  MessageForm form;
+  bool stream = false;
+};
+
+bool HasCacheMark(const Json& value) {
+  if (value.is_object() && value.contains("cache_control")) {
+    return true;
+  }
+  return value.is_structured() && std::ranges::any_of(value, HasCacheMark);
+}
+
+// `output_config.format`, and `output_format` before it had that name.
+void ReadOutputFormat(FieldReader& fields, GenerationOptions& options) {
+  const Json* format = fields.Object("output_format");
+  if (const Json* config = fields.Object("output_config")) {
+    FieldReader inner(*config, "output_config.");
+    const Json* newer = inner.Object("format");
+    format = newer == nullptr ? format : newer;
+    if (inner.error()) {
+      fields.FailWith(*inner.error());
+    }
+  }
+  if (format == nullptr) {
+    return;
+  }
+  FieldReader reader(*format, "output_config.format.");
+  const Json* schema = reader.Object("schema");
+  if (reader.String("type") != "json_schema" || schema == nullptr) {
+    reader.FailField("type", "must be \"json_schema\", with the object `schema` beside it.");
+    fields.FailWith(*reader.error());
+    return;
+  }
+  options.format = GenerationOptions::Format::kJsonSchema;
+  options.schema = *schema;
+}
+
+Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_request) {
+  const Result<Json> body = ParseBody(api_request.body);
+  if (!body) {
+    return Fail(body.error());
+  }
+  const Result<ServedModel*> model = FindModel(*body, models);
+  if (!model) {
+    return Fail(model.error());
+  }
+  Result<AnthropicConversation> input = ReadAnthropicConversation(*body);
+  if (!input) {
+    return Fail(input.error());
+  }
+  MessagesRequest request;
+  request.model = *model;
+  request.input = std::move(*input);
+  FieldReader fields(*body);
+  request.options = ReadGenerationOptions(fields, **model, api_request);
+  request.options.n = 1;
+  request.options.stop = ReadStops(fields, "stop_sequences");
+  ReadOutputFormat(fields, request.options);
+  request.stream = fields.Bool("stream").value_or(false);
+  if (const Json* thinking = fields.Object("thinking")) {
+    request.form.omits_thinking = thinking->value("display", Json()) == "omitted";
+  }
+  request.form.counts_cache_writes = HasCacheMark(*body);
+  if (fields.error()) {
+    return Fail(*fields.error());
+  }
+  return request;
+}
+
+// Templates that know no system message but the first raise an error: such messages are then the
+// user's.
+Result<chat::RenderedPrompt> Render(const MessagesRequest& request) {
+  const chat::Conversation& conversation = request.input.conversation;
+  Result<chat::RenderedPrompt> prompt = request.model->chat_template->Render(conversation);
+  const auto is_late_system = [&](const chat::Message& message) {
+    return message.role == chat::Role::kSystem && &message != conversation.messages.data();
+  };
+  if (prompt || std::ranges::none_of(conversation.messages, is_late_system)) {
+    return prompt;
+  }
+  chat::Conversation changed = conversation;
+  for (std::size_t i = 1; i < changed.messages.size(); ++i) {
+    if (changed.messages[i].role == chat::Role::kSystem) {
+      changed.messages[i].role = chat::Role::kUser;
+    }
+  }
+  return request.model->chat_template->Render(changed);
+}
+
+// The wording that Anthropic's clients look for.
+Error Reworded(Error error, const ServedModel& model, std::size_t prompt_tokens) {
+  if (error.code == ErrorCode::kContextLengthExceeded) {
+    error.message = fmt::format("prompt is too long: {} tokens > {} maximum", prompt_tokens,
+                                model.context_length);
+  }
+  return error;
+}
+
+}  // namespace
+
+void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Reply& reply) {
+  Result<MessagesRequest> request = ReadRequest(models, api_request);
+  if (!request) {
+    reply.SendError(request.error());
+    return;
+  }
+  Result<chat::RenderedPrompt> prompt = Render(*request);
+  if (!prompt) {
+    reply.SendError(prompt.error());
+    return;
+  }
+  const std::size_t prompt_tokens = prompt->tokens.size();
+  std::vector<chat::ToolSpec> tools = std::move(request->input.conversation.tools);
+  std::ranges::move(request->input.deferred_tools, std::back_inserter(tools));
+  GenerationInput input = InputOf(std::move(*prompt), std::move(tools));
+  const MessageFrame frame{.model = *request->model, .form = request->form, .id = MakeId("msg_")};
+  StreamedMessage stream(frame, reply);
+  WholeMessage whole(frame);
+  GenerationSink& sink = request->stream ? static_cast<GenerationSink&>(stream) : whole;
+  const Result<Usage> usage =
+      Generate(*request->model, std::move(input), request->options, reply, sink);
+  if (!usage) {
+    const Error error = Reworded(usage.error(), *request->model, prompt_tokens);
+    if (stream.begun()) {
+      reply.SendNamedEvent(ErrorEventName(api_request.path),
+                           DumpJson(ErrorBody(api_request.path, error)));
+      reply.EndEvents();
+    } else {
+      reply.SendError(error);
+    }
+  } else if (request->stream) {
+    stream.End(*usage);
+  } else {
+    reply.SendJson(200, whole.Answer(*usage));
+  }
+}
+
+void AnthropicCountTokens(ModelManager& models, const ApiRequest& api_request, Reply& reply) {
+  const Result<MessagesRequest> request = ReadRequest(models, api_request);
+  if (!request) {
+    reply.SendError(request.error());
+    return;
+  }
+  const Result<chat::RenderedPrompt> prompt = Render(*request);
+  if (prompt) {
+    reply.SendJson(200, {{"input_tokens", prompt->tokens.size()}});
+  } else {
+    reply.SendError(prompt.error());
+  }
+}
+
+}  // namespace api
