@@ -87,26 +87,6 @@ Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_
   return request;
 }
 
-// Templates that know no system message but the first raise an error: such messages are then the
-// user's.
-Result<chat::RenderedPrompt> Render(const MessagesRequest& request) {
-  const chat::Conversation& conversation = request.input.conversation;
-  Result<chat::RenderedPrompt> prompt = request.model->chat_template->Render(conversation);
-  const auto is_late_system = [&](const chat::Message& message) {
-    return message.role == chat::Role::kSystem && &message != conversation.messages.data();
-  };
-  if (prompt || std::ranges::none_of(conversation.messages, is_late_system)) {
-    return prompt;
-  }
-  chat::Conversation changed = conversation;
-  for (std::size_t i = 1; i < changed.messages.size(); ++i) {
-    if (changed.messages[i].role == chat::Role::kSystem) {
-      changed.messages[i].role = chat::Role::kUser;
-    }
-  }
-  return request.model->chat_template->Render(changed);
-}
-
 // The wording that Anthropic's clients look for.
 Error Reworded(Error error, const ServedModel& model, std::size_t prompt_tokens) {
   if (error.code == ErrorCode::kContextLengthExceeded) {
@@ -124,7 +104,8 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt = Render(*request);
+  Result<chat::RenderedPrompt> prompt =
+      RenderPrompt(*request->model->chat_template, request->input.conversation);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;
@@ -161,7 +142,8 @@ void AnthropicCountTokens(ModelManager& models, const ApiRequest& api_request, R
     reply.SendError(request.error());
     return;
   }
-  const Result<chat::RenderedPrompt> prompt = Render(*request);
+  const Result<chat::RenderedPrompt> prompt =
+      RenderPrompt(*request->model->chat_template, request->input.conversation);
   if (prompt) {
     reply.SendJson(200, {{"input_tokens", prompt->tokens.size()}});
   } else {

@@ -12,11 +12,6 @@
 namespace api {
 namespace {
 
-int ToInt(std::int64_t value) {
-  return static_cast<int>(std::clamp<std::int64_t>(value, std::numeric_limits<int>::min(),
-                                                   std::numeric_limits<int>::max()));
-}
-
 // {"50256": -100}; ids must be in the vocabulary.
 std::map<TokenId, double> ReadLogitBias(FieldReader& fields, int vocab_size) {
   const Json* object = fields.Object("logit_bias");
@@ -163,6 +158,11 @@ Json TimingsJson(const Usage& usage) {
 
 const char* FinishName(scheduler::FinishReason reason) {
   return reason == scheduler::FinishReason::kLength ? "length" : "stop";
+}
+
+int ToInt(std::int64_t value) {
+  return static_cast<int>(std::clamp<std::int64_t>(value, std::numeric_limits<int>::min(),
+                                                   std::numeric_limits<int>::max()));
 }
 
 std::int64_t UnixNow() {

@@ -20,6 +20,9 @@ namespace api {
 // kInvalidRequest, kModelNotFound.
 [[nodiscard]] Result<ServedModel*> FindModel(const Json& body, ModelManager& models);
 
+// Clamped to what an int holds.
+[[nodiscard]] int ToInt(std::int64_t value);
+
 // usage and timings as both endpoints report them.
 [[nodiscard]] Json UsageJson(const Usage& usage);
 [[nodiscard]] Json TimingsJson(const Usage& usage);

@@ -133,7 +133,7 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
     return;
   }
   Result<chat::RenderedPrompt> prompt =
-      request->model->chat_template->Render(request->conversation);
+      RenderPrompt(*request->model->chat_template, request->conversation);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,6 +17,9 @@ struct RoleName {
   std::string_view name;
   Role role;
 };
+// Of the chat API and of the Responses API.
+constexpr std::array<std::string_view, 5> kTextParts = {"text", "input_text", "output_text",
+                                                        "reasoning_text", "summary_text"};
 constexpr std::array<RoleName, 6> kRoles = {{{"system", Role::kSystem},
                                              {"developer", Role::kDeveloper},
                                              {"user", Role::kUser},
@@ -52,7 +56,7 @@ std::string ReadPart(FieldReader& fields, const std::string& name, const Json& p
     return {};
   }
   const std::string kind = type->get<std::string>();
-  const bool is_text = kind == "text" || kind == "input_text" || kind == "output_text";
+  const bool is_text = std::ranges::find(kTextParts, kind) != kTextParts.end();
   if (!is_text && kind != "refusal") {
     fields.FailField(name + ".type",
                      fmt::format("must be \"text\", got {}: this model takes text only.",
@@ -65,49 +69,6 @@ std::string ReadPart(FieldReader& fields, const std::string& name, const Json& p
     return {};
   }
   return text->get<std::string>();
-}
-
-// A string, a list of parts joined without a separator, or null for nothing.
-std::string ReadContent(FieldReader& fields) {
-  const Json* content = fields.Find("content");
-  if (content == nullptr) {
-    return {};
-  }
-  if (content->is_string()) {
-    return content->get<std::string>();
-  }
-  if (!content->is_array()) {
-    fields.FailField("content",
-                     fmt::format("must be a string or a list of parts, got {}.", KindOf(*content)));
-    return {};
-  }
-  std::string text;
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    text += ReadPart(fields, fmt::format("content[{}]", i), (*content)[i]);
-  }
-  return text;
-}
-
-// An object where the text is one; else the text as it is (a call that was cut off earlier).
-Json ReadArguments(FieldReader& function) {
-  const Json* arguments = function.Find("arguments");
-  if (arguments == nullptr) {
-    return Json::object();
-  }
-  if (arguments->is_object()) {
-    return *arguments;
-  }
-  if (!arguments->is_string()) {
-    function.FailField("arguments", fmt::format("must be a string with a JSON object, got {}.",
-                                                KindOf(*arguments)));
-    return Json::object();
-  }
-  const auto& text = arguments->get_ref<const std::string&>();
-  if (text.empty()) {
-    return Json::object();
-  }
-  Result<Json> parsed = ParseJson(text);
-  return parsed && parsed->is_object() ? std::move(*parsed) : *arguments;
 }
 
 void ReadCall(const Json& json, const std::string& name, FieldReader& fields,
@@ -161,7 +122,7 @@ Result<chat::Message> ReadMessage(const Json& json, std::size_t index) {
   FieldReader fields(json, name + ".");
   chat::Message message;
   message.role = ReadRole(fields);
-  message.content = ReadContent(fields);
+  message.content = ReadText(fields, "content");
   message.name = fields.String("name").value_or("");
   if (message.role == Role::kAssistant) {
     message.reasoning = fields.String("reasoning_content");
@@ -194,6 +155,47 @@ Json ReadTemplateKwargs(FieldReader& fields) {
 }
 
 }  // namespace
+
+std::string ReadText(FieldReader& fields, const char* name) {
+  const Json* content = fields.Find(name);
+  if (content == nullptr) {
+    return {};
+  }
+  if (content->is_string()) {
+    return content->get<std::string>();
+  }
+  if (!content->is_array()) {
+    fields.FailField(name,
+                     fmt::format("must be a string or a list of parts, got {}.", KindOf(*content)));
+    return {};
+  }
+  std::string text;
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    text += ReadPart(fields, fmt::format("{}[{}]", name, i), (*content)[i]);
+  }
+  return text;
+}
+
+Json ReadArguments(FieldReader& function) {
+  const Json* arguments = function.Find("arguments");
+  if (arguments == nullptr) {
+    return Json::object();
+  }
+  if (arguments->is_object()) {
+    return *arguments;
+  }
+  if (!arguments->is_string()) {
+    function.FailField("arguments", fmt::format("must be a string with a JSON object, got {}.",
+                                                KindOf(*arguments)));
+    return Json::object();
+  }
+  const auto& text = arguments->get_ref<const std::string&>();
+  if (text.empty()) {
+    return Json::object();
+  }
+  Result<Json> parsed = ParseJson(text);
+  return parsed && parsed->is_object() ? std::move(*parsed) : *arguments;
+}
 
 Result<chat::Conversation> ReadConversation(const Json& body) {
   FieldReader fields(body);

@@ -8,6 +8,7 @@
 
 #include "api/generation_fields.h"
 #include "api/openai_messages.h"
+#include "api/prompt.h"
 #include "api/validation.h"
 
 namespace api {
@@ -35,7 +36,7 @@ Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel&
   if (!conversation) {
     return Fail(conversation.error());
   }
-  Result<chat::RenderedPrompt> prompt = model.chat_template->Render(*conversation);
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(*model.chat_template, *conversation);
   if (!prompt) {
     return Fail(prompt.error());
   }

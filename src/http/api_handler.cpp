@@ -48,6 +48,7 @@ struct ApiHandler::Impl {
   api::ModelManager& models;
   const KeyRing keys;
   Metrics metrics;
+  api::ResponseStore responses;
 };
 
 ApiHandler::ApiHandler(ApiHandlerOptions options, api::ModelManager& models)
@@ -85,7 +86,9 @@ std::optional<EarlyAnswer> ApiHandler::Check(api::ApiRequest& head) {
 
 void ApiHandler::Answer(const api::ApiRequest& request, api::Reply& reply) {
   const RouteMatch match = FindRoute(request.method, request.path);
-  match.route->handler({.models = impl_->models, .metrics = impl_->metrics}, request, reply);
+  match.route->handler(
+      {.models = impl_->models, .metrics = impl_->metrics, .responses = impl_->responses}, request,
+      reply);
 }
 
 // Neither prompts nor replies nor keys.

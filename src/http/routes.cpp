@@ -7,6 +7,7 @@
 #include "api/openai_chat.h"
 #include "api/openai_completions.h"
 #include "api/openai_models.h"
+#include "api/openai_responses.h"
 #include "api/tokenize.h"
 #include "http/metrics.h"
 #include "http/request_head.h"
@@ -20,6 +21,14 @@ using ApiFunction = void (*)(api::ModelManager&, const api::ApiRequest&, api::Re
 template <ApiFunction kFunction>
 void Api(const RouteContext& context, const api::ApiRequest& request, api::Reply& reply) {
   kFunction(context.models, request, reply);
+}
+
+using StoreFunction = void (*)(api::ModelManager&, api::ResponseStore&, const api::ApiRequest&,
+                               api::Reply&);
+
+template <StoreFunction kFunction>
+void Stored(const RouteContext& context, const api::ApiRequest& request, api::Reply& reply) {
+  kFunction(context.models, context.responses, request, reply);
 }
 
 void Greet(const RouteContext& /*context*/, const api::ApiRequest& /*request*/, api::Reply& reply) {
@@ -41,7 +50,7 @@ constexpr bool kNeedsKey = true;
 constexpr bool kOpen = false;
 
 // THE TABLE: what this server answers, and where.
-constexpr std::array<Route, 11> kRoutes = {{
+constexpr std::array<Route, 16> kRoutes = {{
     {"GET", "/", &Greet, kOpen},
     {"GET", "/health", &Health, kOpen},
     {"GET", "/metrics", &ShowMetrics, kOpen},
@@ -49,6 +58,11 @@ constexpr std::array<Route, 11> kRoutes = {{
     {"GET", "/v1/models/{id}", &Api<&api::GetModel>, kNeedsKey},
     {"POST", "/v1/chat/completions", &Api<&api::ChatCompletions>, kNeedsKey},
     {"POST", "/v1/completions", &Api<&api::Completions>, kNeedsKey},
+    {"POST", "/v1/responses", &Stored<&api::CreateResponse>, kNeedsKey},
+    {"GET", "/v1/responses/{id}", &Stored<&api::GetResponse>, kNeedsKey},
+    {"DELETE", "/v1/responses/{id}", &Stored<&api::DeleteResponse>, kNeedsKey},
+    {"GET", "/v1/responses/{id}/input_items", &Stored<&api::ListInputItems>, kNeedsKey},
+    {"POST", "/v1/responses/{id}/cancel", &Stored<&api::CancelResponse>, kNeedsKey},
     {"POST", "/v1/messages", &Api<&api::AnthropicMessages>, kNeedsKey},
     {"POST", "/v1/messages/count_tokens", &Api<&api::AnthropicCountTokens>, kNeedsKey},
     {"POST", "/tokenize", &Api<&api::Tokenize>, kNeedsKey},
@@ -62,11 +76,15 @@ std::optional<std::map<std::string, std::string>> Match(std::string_view pattern
   if (brace == std::string_view::npos) {
     return pattern == path ? std::optional(std::map<std::string, std::string>{}) : std::nullopt;
   }
-  if (!path.starts_with(pattern.substr(0, brace)) || path.size() == brace) {
+  const std::size_t end = pattern.find('}', brace);
+  const std::string_view rest = pattern.substr(end + 1);
+  if (path.size() <= brace + rest.size() || !path.starts_with(pattern.substr(0, brace)) ||
+      !path.ends_with(rest)) {
     return std::nullopt;
   }
-  const std::string name(pattern.substr(brace + 1, pattern.size() - brace - 2));
-  return std::map<std::string, std::string>{{name, PercentDecode(path.substr(brace))}};
+  const std::string name(pattern.substr(brace + 1, end - brace - 1));
+  const std::string_view value = path.substr(brace, path.size() - brace - rest.size());
+  return std::map<std::string, std::string>{{name, PercentDecode(value)}};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "api/reply.h"
+#include "api/response_store.h"
 #include "api/served_model.h"
 
 namespace http {
@@ -16,11 +17,13 @@ class Metrics;
 struct RouteContext {
   api::ModelManager& models;
   const Metrics& metrics;
+  api::ResponseStore& responses;
 };
 
 struct Route {
   std::string_view method;
-  // Literal, but for a last part {name}, which takes the rest of the path, slashes included.
+  // Literal, but for one part {name}, which takes what the rest leaves of the path, slashes
+  // included. Of several that match, the last counts.
   std::string_view pattern;
   void (*handler)(const RouteContext& context, const api::ApiRequest& request, api::Reply& reply);
   bool needs_key;  // where the server has keys

@@ -86,6 +86,25 @@ def summarize_messages(events):
     }
 
 
+def summarize_responses(events):
+    """Of OpenAI's /v1/responses."""
+    added = {e["output_index"]: e["item"]["id"] for e in events if e["type"] == "response.output_item.added"}
+    done = [e["item"] for e in events if e["type"] == "response.output_item.done"]
+    named = [(e["output_index"], e["item_id"]) for e in events if "item_id" in e]
+    named += [(e["output_index"], e["item"]["id"]) for e in events if e["type"] == "response.output_item.done"]
+    deltas = [e["delta"] for e in events if e["type"] == "response.output_text.delta"]
+    last = events[-1].get("response") or {}
+    return {
+        "output": done,
+        "text": "".join(deltas),
+        "deltas": deltas,
+        "completed": last if events[-1]["type"] == "response.completed" else None,
+        "usage": last.get("usage"),
+        "item_ids_consistent": all(added.get(index) == item_id for index, item_id in named),
+        "sequence_numbers": [e.get("sequence_number") for e in events],
+    }
+
+
 def summarize(raw, max_silence_s):
     """`raw`: the whole stream; `max_silence_s`: the longest time in which nothing came."""
     events = parse_events(raw)
@@ -100,5 +119,8 @@ def summarize(raw, max_silence_s):
         "event_names_match_types": names == [v.get("type") for v in values],
         "max_silence_seconds": max_silence_s,
     }
-    is_messages = any(name in ("message_start", "message_stop") for name in names)
-    return {**summary, **(summarize_messages(values) if is_messages else summarize_chat(values))}
+    if any(name in ("message_start", "message_stop") for name in names):
+        return {**summary, **summarize_messages(values)}
+    if any(name.startswith("response.") for name in names):
+        return {**summary, **summarize_responses(values)}
+    return {**summary, **summarize_chat(values)}

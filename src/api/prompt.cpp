@@ -1,0 +1,43 @@
+#include "api/prompt.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace api {
+namespace {
+
+// The end of a prompt that tells a parser whether a think block is open.
+constexpr std::size_t kPromptTailBytes = 256;
+
+bool IsSystem(const chat::Message& message) {
+  return message.role == chat::Role::kSystem || message.role == chat::Role::kDeveloper;
+}
+
+}  // namespace
+
+Result<chat::RenderedPrompt> RenderPrompt(const chat::ChatTemplate& chat_template,
+                                          const chat::Conversation& conversation) {
+  Result<chat::RenderedPrompt> prompt = chat_template.Render(conversation);
+  const auto begin = conversation.messages.begin() + (conversation.messages.empty() ? 0 : 1);
+  if (prompt || std::none_of(begin, conversation.messages.end(), IsSystem)) {
+    return prompt;
+  }
+  chat::Conversation changed = conversation;
+  for (std::size_t i = 1; i < changed.messages.size(); ++i) {
+    if (IsSystem(changed.messages[i])) {
+      changed.messages[i].role = chat::Role::kUser;
+    }
+  }
+  return chat_template.Render(changed);
+}
+
+GenerationInput InputOf(chat::RenderedPrompt prompt, std::vector<chat::ToolSpec> tools) {
+  GenerationInput input;
+  const std::size_t tail = std::min(prompt.text.size(), kPromptTailBytes);
+  input.prompt_tail = prompt.text.substr(prompt.text.size() - tail);
+  input.prompts.push_back(std::move(prompt.tokens));
+  input.tools = std::move(tools);
+  return input;
+}
+
+}  // namespace api
