@@ -111,7 +111,9 @@ class Generation {
       const std::optional<scheduler::TokenEvent> event = tokens_.Next(kPollInterval);
       const SteadyClock::time_point now = SteadyClock::now();
       if (reply_.client_gone()) {
-        return Fail(ErrorCode::kCancelled, "The client left before its answer was complete.");
+        return Fail(ErrorCode::kCancelled,
+                    "The client closed its connection, or its side of it, before the answer "
+                    "was complete.");
       }
       if (model_.timeout.count() > 0 && now - begin > model_.timeout) {
         return Fail(ErrorCode::kTimeout,

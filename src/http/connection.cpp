@@ -10,8 +10,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <exception>
-#include <future>
-#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -47,6 +45,16 @@ class StringSink final : public ByteSink {
 };
 
 }  // namespace
+
+// A request with a worker. shared: by the worker and the coroutine that waits for it, which an
+// exception may end first.
+struct Connection::Job {
+  Job(api::ApiRequest the_request, ByteSink& sink, AnswerForm form)
+      : request(std::move(the_request)), exchange(sink, std::move(form)) {}
+
+  const api::ApiRequest request;
+  Exchange exchange;
+};
 
 Connection::Connection(asio::ip::tcp::socket socket, ServerShared& shared)
     : socket_(std::move(socket)),
@@ -120,11 +128,18 @@ bool Connection::Write(std::string_view bytes) {
   }
   // `bytes` and `written` live until the strand has answered: this thread waits for it.
   std::promise<bool> written;
-  asio::post(socket_.get_executor(), [this, bytes, &written] {
-    if (gone_) {
-      written.set_value(false);
-      return;
-    }
+  std::future<bool> result = written.get_future();
+  asio::post(socket_.get_executor(), [this, bytes, &written] { WriteOnStrand(bytes, written); });
+  return result.get();
+}
+
+void Connection::WriteOnStrand(std::string_view bytes, std::promise<bool>& written) {
+  if (gone_) {
+    written.set_value(false);
+    return;
+  }
+  is_answering_ = true;
+  try {
     ArmDeadline(shared_.options.write_timeout);
     asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
                       [this, &written](const SystemError& error, std::size_t) {
@@ -134,14 +149,34 @@ bool Connection::Write(std::string_view bytes) {
                         }
                         written.set_value(!error);
                       });
-  });
-  return written.get_future().get();
+  } catch (const std::exception& error) {  // nothing was begun
+    spdlog::error("an answer could not be written: {}", error.what());
+    gone_ = true;
+    written.set_value(false);
+  }
 }
 
 asio::awaitable<void> Connection::Run() {
   bool more = true;
+  bool failed = false;
   while (more) {
-    more = co_await ServeOne();
+    try {
+      more = co_await ServeOne();
+    } catch (const std::exception& error) {
+      spdlog::error("a connection failed: {}", error.what());
+      failed = true;
+    }
+    if (failed && !is_answering_) {
+      AnswerForm form;  // named: g++ 12 destroys an aggregate made inside a co_await twice
+      form.request_id = RequestId({});
+      form.keep_alive = false;
+      body_unread_ = true;
+      const Error failure{.code = ErrorCode::kInternal,
+                          .message = "The server failed to read this request; its log has more.",
+                          .param = {}};
+      co_await SendErrorNow(std::move(form), 500, failure, {});
+    }
+    more = more && !failed;
   }
   co_await Linger();
 }
@@ -165,6 +200,7 @@ asio::awaitable<bool> Connection::ServeOne() {
   if (!is_there) {
     co_return false;
   }
+  is_answering_ = false;
   Parser parser;
   parser.header_limit(shared_.options.max_header_bytes);
   parser.body_limit(shared_.options.max_body_bytes);
@@ -199,15 +235,15 @@ asio::awaitable<bool> Connection::ServeOne() {
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     shared_.handler.OnFinished(
         {.request = request, .status = early->status, .duration_ms = took.count()});
-    co_return keep_alive && !gone_;
+    co_return keep_alive && !gone();
   }
   const bool is_read = co_await ReadBody(parser, form);
   if (!is_read) {
     co_return false;
   }
   request.body = std::move(parser.get().body());
-  Exchange exchange(*this, form);
-  const bool is_answered = co_await AnswerRequest(request, exchange);
+  const auto job = std::make_shared<Job>(std::move(request), *this, form);
+  const bool is_answered = co_await AnswerRequest(job);
   if (!is_answered) {
     form.keep_alive = false;
     const Error no_thread{.code = ErrorCode::kOverloaded,
@@ -216,7 +252,7 @@ asio::awaitable<bool> Connection::ServeOne() {
     co_await SendErrorNow(std::move(form), 503, no_thread, {});
     co_return false;
   }
-  co_return exchange.keep_alive() && !gone_ && !shared_.draining;
+  co_return job->exchange.keep_alive() && !gone() && !shared_.draining;
 }
 
 asio::awaitable<bool> Connection::AwaitFirstByte() {
@@ -243,6 +279,7 @@ asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& for
   const auto expect = parser.get()[beast_http::field::expect];
   if (!form.is_http10 && boost::beast::iequals(expect, "100-continue")) {
     co_await SendNow("HTTP/1.1 100 Continue\r\n\r\n");
+    is_answering_ = false;
   }
   SystemError error;
   ArmDeadline(shared_.options.body_timeout);
@@ -300,6 +337,7 @@ asio::awaitable<void> Connection::SendErrorNow(AnswerForm form, int status, cons
 
 asio::awaitable<void> Connection::SendNow(std::string_view bytes) {
   SystemError error;
+  is_answering_ = true;
   ArmDeadline(shared_.options.write_timeout);
   co_await asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
                              redirect_error(use_awaitable, error));
@@ -309,15 +347,13 @@ asio::awaitable<void> Connection::SendNow(std::string_view bytes) {
   }
 }
 
-// Has a worker answer. `request` and `exchange` belong to the caller, which waits here until the
-// worker has left them. Returns false when there is no worker to be had.
-asio::awaitable<bool> Connection::AnswerRequest(const api::ApiRequest& request,
-                                                Exchange& exchange) {
+// Has a worker answer. Returns false when there is no worker to be had.
+asio::awaitable<bool> Connection::AnswerRequest(std::shared_ptr<Job> job) {
   answered_ = false;
   answered_signal_.expires_at(asio::steady_timer::time_point::max());
   try {
-    shared_.workers.Run([self = shared_from_this(), &request, &exchange] {
-      self->Work(request, exchange);
+    shared_.workers.Run([self = shared_from_this(), job = std::move(job)] {
+      self->Work(job->request, job->exchange);
       asio::post(self->socket_.get_executor(), [self] {
         self->answered_ = true;
         SystemError ignored;
@@ -325,11 +361,16 @@ asio::awaitable<bool> Connection::AnswerRequest(const api::ApiRequest& request,
         self->answered_signal_.cancel();
       });
     });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     spdlog::error("no thread for a request: {}", error.what());
     co_return false;
   }
-  co_await WatchClient();
+  is_answering_ = true;  // by the worker, whatever happens here
+  try {
+    co_await WatchClient();
+  } catch (const std::exception& error) {  // then only a failing write tells that the client left
+    spdlog::error("a client could not be watched: {}", error.what());
+  }
   while (!answered_) {
     SystemError ignored;
     co_await answered_signal_.async_wait(redirect_error(use_awaitable, ignored));
@@ -358,10 +399,10 @@ void Connection::Work(const api::ApiRequest& request, Exchange& exchange) {
                               .client_gone = exchange.is_cut_off()});
 }
 
-// Reads while the answer is made: the end of the stream means that the client has left; anything
-// else is the beginning of its next request.
+// Reads while the answer is made: the end of the stream means that the client has left or will send
+// nothing more; anything else is the beginning of its next request.
 asio::awaitable<void> Connection::WatchClient() {
-  while (!answered_ && !gone_ && buffer_.size() < kMaxPipelinedBytes) {
+  while (!answered_ && !gone() && buffer_.size() < kMaxPipelinedBytes) {
     SystemError error;
     const std::size_t n = co_await socket_.async_read_some(buffer_.prepare(kReadBytes),
                                                            redirect_error(use_awaitable, error));
@@ -369,7 +410,9 @@ asio::awaitable<void> Connection::WatchClient() {
     if (error == asio::error::operation_aborted) {
       co_return;
     }
-    if (error) {
+    if (error == asio::error::eof) {
+      sent_all_ = true;
+    } else if (error) {
       gone_ = true;
     }
   }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ struct ServerShared {
 //   waiting -> header -> body -> answering -> waiting ...
 //      |         |        |         |
 //      +---------+--------+---------+--> lingering -> closed
+//
+// What is thrown on the way (bad_alloc) ends as a 500 where no answer has begun, else as a closed
+// connection; it never reaches the threads that serve the others.
 class Connection final : public ByteSink, public std::enable_shared_from_this<Connection> {
  public:
   // The socket's executor is a strand. `shared` outlives the connection.
@@ -49,20 +53,22 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   // Any thread: closes it now.
   void Abort();
 
-  // Called by the worker.
+  // Called by the worker. A client that has closed its sending side counts as gone, for nothing
+  // tells it from one that left, but is still sent what is written: it may read on.
   bool Write(std::string_view bytes) override;
-  [[nodiscard]] bool gone() const override { return gone_; }
+  [[nodiscard]] bool gone() const override { return gone_ || sent_all_; }
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using SystemError = boost::system::error_code;
+  struct Job;
 
   boost::asio::awaitable<void> Run();
   boost::asio::awaitable<void> Refuse();
   boost::asio::awaitable<bool> ServeOne();
   boost::asio::awaitable<bool> AwaitFirstByte();
   boost::asio::awaitable<bool> ReadBody(Parser& parser, const AnswerForm& form);
-  boost::asio::awaitable<bool> AnswerRequest(const api::ApiRequest& request, Exchange& exchange);
+  boost::asio::awaitable<bool> AnswerRequest(std::shared_ptr<Job> job);
   boost::asio::awaitable<void> WatchClient();
   boost::asio::awaitable<void> SendNow(std::string_view bytes);
   boost::asio::awaitable<void> SendErrorNow(AnswerForm form, int status, const Error& error,
@@ -70,6 +76,7 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   boost::asio::awaitable<void> SendReadError(AnswerForm form, const SystemError& error);
   boost::asio::awaitable<void> Linger();
   void Work(const api::ApiRequest& request, Exchange& exchange);
+  void WriteOnStrand(std::string_view bytes, std::promise<bool>& written);
   void ArmDeadline(std::chrono::milliseconds duration);
   void DisarmDeadline() { ++deadline_generation_; }
   void Close();
@@ -84,7 +91,9 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   bool is_idle_ = false;      // waiting for a first byte, or lingering
   bool body_unread_ = false;  // the client may still be sending what nobody wants
   bool answered_ = false;
+  bool is_answering_ = false;  // bytes of an answer are on their way: no other may begin
   std::atomic<bool> gone_{false};
+  std::atomic<bool> sent_all_{false};  // the client's stream has ended
 };
 
 }  // namespace http

@@ -70,6 +70,7 @@ void Exchange::SendErrorWith(int status, const Error& error, std::string_view al
     headers += fmt::format("Allow: {}\r\n", allow);
   }
   SendBody(status, "application/json", DumpJson(api::ErrorBody(form_.path, error)), headers);
+  is_cut_off_ = is_cut_off_ || error.code == ErrorCode::kCancelled;
 }
 
 void Exchange::SendEmpty(int status, std::string_view allow) {
@@ -105,6 +106,7 @@ void Exchange::WriteEventBytes(std::string_view bytes) {
   if (state_ != State::kEvents || form_.is_head) {
     return;
   }
+  is_cut_off_ = is_cut_off_ || sink_.gone();
   if (form_.is_http10) {
     WriteBytes(bytes);
   } else {
@@ -126,7 +128,8 @@ void Exchange::EndEvents() {
   }
   state_ = State::kDone;
   if (!form_.is_http10 && !form_.is_head) {
-    WriteBytes(kLastChunk);
+    // A client that leaves before this one has read all there was: the events tell their own end.
+    (void)sink_.Write(kLastChunk);
   }
 }
 
@@ -144,6 +147,7 @@ void Exchange::SendFailure() {
 
 void Exchange::Finish() {
   if (state_ != State::kDone) {
+    is_cut_off_ = is_cut_off_ || sink_.gone();
     SendFailure();
   }
 }

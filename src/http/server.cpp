@@ -13,6 +13,7 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <condition_variable>
+#include <exception>
 #include <future>
 #include <map>
 #include <mutex>
@@ -30,6 +31,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
 }  // namespace
 
 struct Server::Impl {
@@ -42,6 +45,7 @@ struct Server::Impl {
 
   Result<void> Listen();
   asio::awaitable<void> Accept();
+  void RunThread();
   void Add(tcp::socket socket);
   void StopAccepting();
   [[nodiscard]] std::vector<std::shared_ptr<Connection>> Open();
@@ -105,15 +109,34 @@ Result<void> Server::Impl::Listen() {
 asio::awaitable<void> Server::Impl::Accept() {
   while (acceptor.is_open()) {
     boost::system::error_code error;
-    tcp::socket socket = co_await acceptor.async_accept(
-        asio::make_strand(io), asio::redirect_error(asio::use_awaitable, error));
-    if (!error) {
-      Add(std::move(socket));
-    } else if (error != asio::error::operation_aborted && acceptor.is_open()) {
-      // Out of file descriptors, mostly: existing connections may end.
-      spdlog::warn("accepting a connection failed: {}", error.message());
-      asio::steady_timer pause(acceptor.get_executor(), std::chrono::milliseconds(100));
+    std::string problem;
+    try {
+      tcp::socket socket = co_await acceptor.async_accept(
+          asio::make_strand(io), asio::redirect_error(asio::use_awaitable, error));
+      if (!error) {
+        Add(std::move(socket));
+      } else if (error != asio::error::operation_aborted && acceptor.is_open()) {
+        problem = error.message();  // out of file descriptors, mostly
+      }
+    } catch (const std::exception& failure) {  // out of memory: this one is lost, not the server
+      problem = failure.what();
+    }
+    if (!problem.empty()) {
+      spdlog::warn("accepting a connection failed: {}", problem);
+      asio::steady_timer pause(acceptor.get_executor(), kAcceptPause);  // some may end meanwhile
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    }
+  }
+}
+
+// One of the threads that read and write. What a handler throws is that connection's misfortune.
+void Server::Impl::RunThread() {
+  while (true) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& failure) {
+      spdlog::error("serving a connection failed: {}", failure.what());
     }
   }
 }
@@ -168,7 +191,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
   }
   asio::co_spawn(impl->acceptor.get_executor(), impl->Accept(), asio::detached);
   for (int i = 0; i < options.io_threads; ++i) {
-    impl->threads.emplace_back([&io = impl->io] { io.run(); });
+    impl->threads.emplace_back([&impl_ref = *impl] { impl_ref.RunThread(); });
   }
   return std::unique_ptr<Server>(new Server(std::move(impl)));  // NOLINT: private constructor
 }

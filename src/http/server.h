@@ -56,6 +56,10 @@ class RequestHandler {
   virtual void OnFinished(const AnswerRecord& record) = 0;
 };
 
+// A client whose sending side has ended counts as one that left, as with most servers of this
+// field: its generation stops within a step, since nobody may be there to read it. Answers that are
+// made at once still reach it, and so does the error of what was stopped.
+//
 // HTTP/1.1: a few threads read and write, one thread for each request in flight runs the handler.
 class Server {
  public:

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -39,6 +40,9 @@ class FakeHandler final : public RequestHandler {
       return EarlyAnswer{
           .status = 401,
           .error = Error{.code = ErrorCode::kUnauthorized, .message = "No key.", .param = {}}};
+    }
+    if (head.path == "/check-throws") {
+      throw std::bad_alloc();
     }
     return std::nullopt;
   }
@@ -257,6 +261,18 @@ TEST_F(HttpServer, AThrowingHandlerIs500WithoutInternals) {
   EXPECT_TRUE(Ask(Post("/forget", "")).starts_with("HTTP/1.1 500 "));
 }
 
+TEST_F(HttpServer, AThrowBeforeTheHandlerIs500AndTheServerGoesOn) {
+  Start();
+  TestClient client(server->port());
+  client.Send(Post("/check-throws", "body"));
+  const std::string answer = client.ReadAnswer();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 500 ")) << answer;
+  EXPECT_NE(answer.find("Connection: close"), std::string::npos) << answer;
+  client.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send);
+  EXPECT_TRUE(client.IsClosed());
+  EXPECT_TRUE(Ask(Post("/echo", "still here")).ends_with("still here"));
+}
+
 TEST_F(HttpServer, AThrowInAStreamIsAnErrorEventAndNoCleanEnd) {
   Start();
   TestClient client(server->port());
@@ -298,6 +314,26 @@ TEST_F(HttpServer, AHandlerSeesThatItsClientLeftThoughNothingWasWritten) {
   EXPECT_TRUE(Eventually([&] { return handler.answering == 0; }));
   ASSERT_TRUE(Eventually([&] { return handler.finished() == 1; }));
   EXPECT_EQ(handler.gone, 1);
+}
+
+TEST_F(HttpServer, AClientThatClosedItsSendingSideIsAnswered) {
+  Start();
+  TestClient client(server->port());
+  client.Send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send);
+  EXPECT_TRUE(client.ReadToEnd().ends_with("{\"path\":\"/slow\"}"));
+  ASSERT_TRUE(Eventually([&] { return handler.finished() == 1; }));
+  EXPECT_EQ(handler.gone, 0);
+}
+
+TEST_F(HttpServer, AHandlerThatWouldGoOnSeesAClosedSendingSideAsAClientThatLeft) {
+  Start();
+  TestClient client(server->port());
+  client.Send(Post("/until-gone", ""));
+  client.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send);
+  ASSERT_TRUE(Eventually([&] { return handler.finished() == 1; }));
+  EXPECT_EQ(handler.gone, 1);
+  EXPECT_TRUE(client.IsClosed());
 }
 
 TEST_F(HttpServer, ALeavingClientIsSeenBehindPipelinedBytesToo) {
