@@ -17,6 +17,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
     nodes_ = std::exchange(other.nodes_, {});
     root_key_ = other.root_key_;
     live_ = std::exchange(other.live_, false);
+    counted_ = std::exchange(other.counted_, false);
   }
   return *this;
 }

@@ -1,6 +1,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "cache/prefix_cache.h"
 #include "cache/window.h"
@@ -16,18 +17,21 @@ class NaiveCache final : public PrefixCache {
     Lease lease;
     lease.block_tables_.resize(blocks_.groups().size());
     lease.first_kept_.resize(blocks_.groups().size(), 0);
+    lease.prompt_len_ = static_cast<std::int64_t>(tokens.size());
     lease.live_ = true;
-    ++misses_;
-    lookup_tokens_ += tokens.size();
     return lease;
   }
 
-  std::int64_t MatchLength(std::span<const TokenId> /*tokens*/,
-                           const std::string& /*salt*/) const override {
+  std::int64_t MatchLength(std::span<const TokenId> /*tokens*/, const std::string& /*salt*/,
+                           PrefixKeys& /*keys*/) const override {
     return 0;
   }
 
   bool Reserve(Lease& lease, std::int64_t len) override {
+    if (!std::exchange(lease.counted_, true)) {
+      ++misses_;
+      lookup_tokens_ += static_cast<std::uint64_t>(lease.prompt_len_);
+    }
     const auto wanted = static_cast<std::size_t>(BlocksFor(len));
     std::vector<std::size_t> old_sizes;
     for (const auto& table : lease.block_tables_) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +24,22 @@ struct CacheStats {
   std::uint64_t used_bytes = 0;  // blocks held by cache and sequences
   std::uint64_t budget_bytes = 0;
   std::uint64_t cached_blocks = 0;
-  std::uint64_t hits = 0;  // lookups with at least one block
+  // Lookups of sequences that went on to Reserve: a start that was put off is no lookup yet.
+  std::uint64_t hits = 0;  // with at least one block
   std::uint64_t misses = 0;
   std::uint64_t hit_tokens = 0;
   std::uint64_t lookup_tokens = 0;
   std::uint64_t evicted_blocks = 0;
+};
+
+// The block keys of one sequence under one salt, as far as lookups needed them. Kept with a
+// sequence that waits, which is looked up at every step: a key is made once, and tokens that are
+// added at the end leave those before them valid.
+class PrefixKeys {
+ private:
+  friend class RadixCache;
+  std::optional<BlockKey> root_;
+  std::vector<BlockKey> blocks_;
 };
 
 // Prefixes of token ids -> KV blocks. Used by the engine thread only.
@@ -49,9 +61,16 @@ class PrefixCache {
   // lease with cached_len set.
   [[nodiscard]] virtual Lease Begin(std::span<const TokenId> tokens, const std::string& salt) = 0;
 
-  // As Begin would find, without locking or counting: for ordering the queue.
+  // As Begin would find, without locking or counting: for ordering the queue. REQUIRES: `keys` were
+  // used with this salt and with tokens that these begin with, or not at all.
   [[nodiscard]] virtual std::int64_t MatchLength(std::span<const TokenId> tokens,
-                                                 const std::string& salt) const = 0;
+                                                 const std::string& salt,
+                                                 PrefixKeys& keys) const = 0;
+  [[nodiscard]] std::int64_t MatchLength(std::span<const TokenId> tokens,
+                                         const std::string& salt) const {
+    PrefixKeys keys;
+    return MatchLength(tokens, salt, keys);
+  }
 
   // Makes sure that blocks for positions [0, len) exist, evicting unlocked ones as needed. False:
   // the budget cannot hold them now (nothing changed).
@@ -106,6 +125,7 @@ class Lease {
   std::vector<RadixNode*> nodes_;  // RadixCache: pinned nodes, by block index
   BlockKey root_key_{};            // RadixCache: parent key of block 0, made of the salt
   bool live_ = false;
+  bool counted_ = false;  // in hits or misses
 };
 
 // The real one: radix index over hashes of (parent, tokens, salt). `blocks` must outlive it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "cache/window.h"
 
@@ -24,18 +25,23 @@ RadixCache::~RadixCache() {
   Clear();
 }
 
-RadixCache::Match RadixCache::FindLongest(std::span<const TokenId> tokens,
-                                          const std::string& salt) const {
-  Match match{.root_key = hasher_.Root(salt), .nodes = {}};
+RadixCache::Match RadixCache::FindLongest(std::span<const TokenId> tokens, const std::string& salt,
+                                          PrefixKeys& keys) const {
+  if (!keys.root_) {
+    keys.root_ = hasher_.Root(salt);
+  }
+  Match match{.root_key = *keys.root_, .nodes = {}};
   std::size_t usable = 0;
   // Per group: the index after the last block that is missing, so blocks [first_there, i] are all
   // there.
   std::vector<std::int64_t> first_there(windows_.size(), 0);
-  BlockKey key = match.root_key;
   // At most tokens.size() - 1: one token is left to compute, for its logits.
   for (std::size_t i = 0; (i + 1) * kBlock < tokens.size(); ++i) {
-    key = hasher_.Next(key, tokens.subspan(i * kBlock, kBlock));
-    const auto found = index_.find(key);
+    if (i == keys.blocks_.size()) {
+      const BlockKey& before = i == 0 ? *keys.root_ : keys.blocks_.back();
+      keys.blocks_.push_back(hasher_.Next(before, tokens.subspan(i * kBlock, kBlock)));
+    }
+    const auto found = index_.find(keys.blocks_[i]);
     if (found == index_.end()) {
       break;
     }
@@ -57,7 +63,8 @@ RadixCache::Match RadixCache::FindLongest(std::span<const TokenId> tokens,
 Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt) {
   ++now_;
   ++live_leases_;
-  Match match = FindLongest(tokens, salt);
+  PrefixKeys keys;
+  Match match = FindLongest(tokens, salt, keys);
   Lease lease;
   lease.live_ = true;
   lease.root_key_ = match.root_key;
@@ -66,12 +73,16 @@ Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt
   lease.prompt_len_ = static_cast<std::int64_t>(tokens.size());
   TakeSlots(lease);
   NotePromptEnd(lease);
-
-  const auto hit_tokens = static_cast<std::uint64_t>(lease.cached_len_);
-  ++(hit_tokens > 0 ? stats_.hits : stats_.misses);
-  stats_.hit_tokens += hit_tokens;
-  stats_.lookup_tokens += tokens.size();
   return lease;
+}
+
+void RadixCache::CountLookup(Lease& lease) {
+  if (std::exchange(lease.counted_, true)) {
+    return;
+  }
+  ++(lease.cached_len_ > 0 ? stats_.hits : stats_.misses);
+  stats_.hit_tokens += static_cast<std::uint64_t>(lease.cached_len_);
+  stats_.lookup_tokens += static_cast<std::uint64_t>(lease.prompt_len_);
 }
 
 // Pins the nodes of a new lease and locks the blocks it will read.
@@ -95,12 +106,13 @@ void RadixCache::TakeSlots(Lease& lease) {
   }
 }
 
-std::int64_t RadixCache::MatchLength(std::span<const TokenId> tokens,
-                                     const std::string& salt) const {
-  return static_cast<std::int64_t>(FindLongest(tokens, salt).nodes.size() * kBlock);
+std::int64_t RadixCache::MatchLength(std::span<const TokenId> tokens, const std::string& salt,
+                                     PrefixKeys& keys) const {
+  return static_cast<std::int64_t>(FindLongest(tokens, salt, keys).nodes.size() * kBlock);
 }
 
 bool RadixCache::Reserve(Lease& lease, std::int64_t len) {
+  CountLookup(lease);
   const auto wanted = static_cast<std::size_t>(BlocksFor(len));
   const std::size_t had = lease.block_tables_.empty() ? 0 : lease.block_tables_[0].size();
   if (wanted <= had) {

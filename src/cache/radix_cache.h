@@ -42,7 +42,9 @@ class RadixCache final : public PrefixCache {
   ~RadixCache() override;
 
   Lease Begin(std::span<const TokenId> tokens, const std::string& salt) override;
-  std::int64_t MatchLength(std::span<const TokenId> tokens, const std::string& salt) const override;
+  using PrefixCache::MatchLength;
+  std::int64_t MatchLength(std::span<const TokenId> tokens, const std::string& salt,
+                           PrefixKeys& keys) const override;
   bool Reserve(Lease& lease, std::int64_t len) override;
   void Commit(Lease& lease, std::span<const TokenId> tokens) override;
   void Release(Lease lease) override;
@@ -57,7 +59,9 @@ class RadixCache final : public PrefixCache {
     BlockKey root_key{};
     std::vector<RadixNode*> nodes;  // usable ones, from the root
   };
-  [[nodiscard]] Match FindLongest(std::span<const TokenId> tokens, const std::string& salt) const;
+  [[nodiscard]] Match FindLongest(std::span<const TokenId> tokens, const std::string& salt,
+                                  PrefixKeys& keys) const;
+  void CountLookup(Lease& lease);
   [[nodiscard]] RadixNode* FindOrAdd(RadixNode* parent, const BlockKey& key);
   void EnterBlock(Lease& lease, std::span<const TokenId> tokens);
   void PassWindows(Lease& lease, std::int64_t next_position);

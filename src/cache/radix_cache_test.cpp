@@ -159,6 +159,39 @@ TEST(RadixCache, WhatCannotBeRestoredAnyMoreGoesBeforeWhatCan) {
   cache->Release(std::move(other));
 }
 
+TEST(RadixCache, ALeafThatCanBeRestoredAgainIsValuedAgain) {
+  FakeBlockStore store({0, 100}, 6000);
+  const auto cache = MakeRadixCache(store);
+  const Tokens text = Count(0, 641);
+  const Tokens older = Count(5000, 641);
+  const auto match = [&](const Tokens& tokens) { return cache->MatchLength(tokens, ""); };
+  // Takes memory block by block until `gone()`.
+  const auto press = [&](auto gone) {
+    Lease lease = cache->Begin(Count(9000, 6400), "");
+    for (std::int64_t blocks = 1; !gone(); ++blocks) {
+      if (!cache->Reserve(lease, blocks * 64)) {
+        ADD_FAILURE() << "nothing is left to evict";
+        break;
+      }
+    }
+    cache->CheckIntegrity();
+    cache->Release(std::move(lease));
+  };
+  // The block before the last leaves the running sequence's window and is evicted.
+  Lease lease = cache->Begin(Count(0, 700), "");
+  ASSERT_TRUE(cache->Reserve(lease, 700));
+  cache->Commit(lease, Count(0, 700));
+  press([&] { return match(text) < 640; });
+  (void)RunSequence(*cache, older);
+  cache->Release(std::move(lease));  // so its last leaf is queued as of no use
+  ASSERT_LT(match(text), 640);
+  // Another sequence computes that block again.
+  (void)RunSequence(*cache, Count(0, 576) + Count(7000, 65));
+  ASSERT_EQ(match(text), 640);
+  press([&] { return match(older) < 640; });
+  EXPECT_EQ(match(text), 640) << "used later than what went";
+}
+
 TEST(RadixCache, ALockedPrefixIsNeverEvictedAndReserveFailsCleanly) {
   FakeBlockStore store({0}, 10 * 100);
   const auto cache = MakeRadixCache(store);
@@ -237,12 +270,28 @@ TEST(RadixCache, ClearDropsAllButWhatIsLocked) {
   EXPECT_EQ(store.used_bytes(), 0U);
 }
 
+TEST(RadixCache, KeptKeysFindWhatFreshOnesDoWhileTheBankAndTheTextGrow) {
+  FakeBlockStore store({0}, 1 << 20);
+  const auto cache = MakeRadixCache(store);
+  const Tokens text = Count(0, 1000);
+  PrefixKeys keys;
+  EXPECT_EQ(cache->MatchLength(std::span(text).first(300), "", keys), 0);
+  (void)RunSequence(*cache, Count(0, 200));
+  EXPECT_EQ(cache->MatchLength(std::span(text).first(300), "", keys), 192);
+  (void)RunSequence(*cache, Count(0, 640));
+  EXPECT_EQ(cache->MatchLength(std::span(text).first(300), "", keys), 256);
+  EXPECT_EQ(cache->MatchLength(text, "", keys), 640);
+  cache->Clear();
+  EXPECT_EQ(cache->MatchLength(text, "", keys), 0);
+}
+
 TEST(RadixCache, StatsCountLookupsAndHits) {
   FakeBlockStore store({0}, 1 << 20);
   const auto cache = MakeRadixCache(store);
   (void)RunSequence(*cache, Count(0, 200));
   (void)RunSequence(*cache, Count(0, 200));
   (void)cache->MatchLength(Count(0, 200), "");
+  cache->Release(cache->Begin(Count(0, 200), ""));  // a start that was put off
   const CacheStats stats = cache->stats();
   EXPECT_EQ(stats.misses, 1U);
   EXPECT_EQ(stats.hits, 1U);

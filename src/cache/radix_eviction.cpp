@@ -153,6 +153,12 @@ bool RadixCache::EvictOne() {
   if (queue_.empty()) {
     return false;
   }
+  // Whether a leaf can be restored hangs on window blocks above it too, which another sequence may
+  // have put back since the leaf took its place.
+  while (queue_.begin()->first.group == EvictionRank::kWholeNode && !queue_.begin()->first.valued &&
+         RestorableAt(*queue_.begin()->second)) {
+    Requeue(*queue_.begin()->second);
+  }
   const auto [rank, node] = *queue_.begin();
   if (rank.group == EvictionRank::kWholeNode) {
     Remove(node);

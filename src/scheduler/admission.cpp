@@ -40,7 +40,8 @@ std::vector<Applicant> OrderApplicants(const std::vector<std::unique_ptr<Sequenc
     if (competing[rank]++ >= kMaxCompeting) {
       continue;
     }
-    const std::int64_t banked = cache.MatchLength(sequence->tokens, sequence->request.cache_salt);
+    const std::int64_t banked =
+        cache.MatchLength(sequence->tokens, sequence->request.cache_salt, sequence->prefix_keys);
     const double waited = MillisecondsBetween(sequence->submitted, now);
     const double score = rank == 0 ? 0 : static_cast<double>(banked) + kAgeingTokensPerMs * waited;
     ranked.push_back({rank, score, {.sequence = sequence.get(), .banked = banked}});

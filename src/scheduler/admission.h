@@ -21,7 +21,7 @@ struct Applicant {
 //   3 the other background ones
 // and within 2 and 3 by banked prefix + 1024 tokens for each second waited: who waited T seconds is
 // passed by nobody who came later with less than 1024 T tokens banked, so nothing starves. Only the
-// oldest 32 of each class compete, since looking up a prefix costs a hash of it.
+// oldest 32 of each class compete, since this is asked at every step.
 [[nodiscard]] std::vector<Applicant> OrderApplicants(
     const std::vector<std::unique_ptr<Sequence>>& waiting, const cache::PrefixCache& cache,
     Clock::TimePoint now);

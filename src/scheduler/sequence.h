@@ -35,6 +35,9 @@ struct Sequence {
   engine::Sampler sampler;
   std::vector<TokenId> tokens;  // prompt and reply
 
+  // While waiting.
+  cache::PrefixKeys prefix_keys;
+
   // While running.
   cache::Lease lease;
   std::int64_t computed = 0;    // positions whose K and V are in the lease's blocks
