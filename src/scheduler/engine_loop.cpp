@@ -72,9 +72,10 @@ void EngineLoop::CancelAll() {
   ended_.clear();
 }
 
-void EngineLoop::FailRunning(const Error& error) {
-  while (!running_.empty()) {
-    FailWith(*running_.back(), error);
+void EngineLoop::FailStep(const Error& error) {
+  Sequences& failed = running_.empty() ? waiting_ : running_;
+  while (!failed.empty()) {
+    FailWith(*failed.back(), error);
   }
   ended_.clear();
 }

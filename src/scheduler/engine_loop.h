@@ -38,8 +38,9 @@ class EngineLoop {
   // Ends every sequence with finish kCancelled.
   void CancelAll();
 
-  // Ends every running sequence with `error`: after a step that was thrown out of.
-  void FailRunning(const Error& error);
+  // Ends every running sequence with `error`, or every waiting one when none runs: after a step
+  // that was thrown out of, which must not be tried again forever.
+  void FailStep(const Error& error);
 
   // Hands the events of the last step to their streams. Apart from Step, so that the counters are
   // published first: who has read a last event finds it counted.

@@ -131,7 +131,7 @@ void Scheduler::Impl::Serve(EngineLoop& loop) {
                                                  return {};
                                                });
                !ok) {
-      loop.FailRunning(ok.error());
+      loop.FailStep(ok.error());
     }
     Publish(loop);
     loop.Flush();
@@ -147,6 +147,13 @@ void Scheduler::Impl::Publish(const EngineLoop& loop) {
 Result<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerOptions& options,
                                                     const Clock& clock,
                                                     std::function<Result<Parts>()> make) {
+  if (options.max_num_seqs < 1 || options.prefill_step_size < 1 || options.max_queue < 0) {
+    // With none of either no step would ever be planned.
+    return Fail(ErrorCode::kInvalidRequest,
+                fmt::format("The scheduler needs max_num_seqs and prefill_step_size of at least 1 "
+                            "and max_queue of at least 0, got {}, {} and {}.",
+                            options.max_num_seqs, options.prefill_step_size, options.max_queue));
+  }
   auto impl = std::make_unique<Impl>(options, clock);
   std::promise<Result<void>> started;
   std::future<Result<void>> result = started.get_future();

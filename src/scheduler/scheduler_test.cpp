@@ -361,6 +361,53 @@ TEST(Scheduler, AnExceptionEndsTheRunningSequencesButNotTheThread) {
   EXPECT_EQ(harness.Run(Greedy(MakePrompt(2, 10), 20)).tokens, Alone(MakePrompt(2, 10), 20, {0}));
 }
 
+// Fails on every thread but the one that made it.
+class FailingClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint Now() const override {
+    if (std::this_thread::get_id() != owner_) {
+      throw std::bad_alloc();
+    }
+    return {};
+  }
+
+ private:
+  std::thread::id owner_ = std::this_thread::get_id();
+};
+
+TEST(Scheduler, AnExceptionBeforeAnySequenceRunsEndsTheWaitingOnes) {
+  FailingClock clock;
+  FakeControl control;
+  auto scheduler =
+      Scheduler::Start({.context_length = 1000}, clock, [&]() -> Result<Scheduler::Parts> {
+        Scheduler::Parts parts;
+        parts.engine = std::make_unique<FakeEngine>(control, std::vector<int>{0}, 1 << 20);
+        parts.cache = cache::MakeRadixCache(parts.engine->blocks());
+        return parts;
+      });
+  ASSERT_TRUE(scheduler);
+  std::vector<Request> requests;
+  requests.push_back(Greedy(MakePrompt(1, 10), 1));
+  Result<TokenStream> stream = (*scheduler)->Submit(std::move(requests));
+  ASSERT_TRUE(stream);
+  const std::optional<TokenEvent> event = stream->Next(std::chrono::seconds(10));
+  ASSERT_TRUE(event && event->error);
+  EXPECT_EQ(event->error->code, ErrorCode::kOutOfMemory);
+}
+
+TEST(Scheduler, OptionsWithWhichNoStepCouldBePlannedAreRefused) {
+  const ManualClock clock;
+  for (const SchedulerOptions& options :
+       {SchedulerOptions{.max_num_seqs = 0}, SchedulerOptions{.prefill_step_size = 0},
+        SchedulerOptions{.max_queue = -1}}) {
+    const auto started = Scheduler::Start(options, clock, []() -> Result<Scheduler::Parts> {
+      throw std::runtime_error("not asked");
+    });
+    ASSERT_FALSE(started.has_value());
+    EXPECT_EQ(started.error().code, ErrorCode::kInvalidRequest);
+  }
+}
+
 TEST(Scheduler, AnExceptionWhileLoadingIsAnError) {
   const ManualClock clock;
   const auto started = Scheduler::Start(
