@@ -21,16 +21,10 @@ std::uint64_t SystemSeed() {
 }
 
 void RemoveNonFinite(std::span<float> logits) {
-  for (float& logit : logits) {
-    if (!(logit <= kLargest)) {  // NaN or infinity
-      logit = std::isnan(logit) ? kImpossible : kLargest;
-    }
+  for (float& logit : logits) {  // without branches: vector code
+    const float bounded = logit < kLargest ? logit : kLargest;
+    logit = logit == logit ? bounded : kImpossible;  // NaN is unequal to itself
   }
-}
-
-bool IsAllowed(std::span<const std::uint32_t> allowed, std::size_t token) {
-  const std::size_t word = token / 32;
-  return word < allowed.size() && ((allowed[word] >> (token % 32)) & 1U) != 0;
 }
 
 bool AnyPossible(std::span<const float> logits) {
@@ -38,9 +32,12 @@ bool AnyPossible(std::span<const float> logits) {
 }
 
 void MaskAllowed(std::span<float> logits, std::span<const std::uint32_t> allowed) {
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!IsAllowed(allowed, i)) {
-      logits[i] = kImpossible;
+  constexpr std::size_t kBits = 32;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kBits) {
+    const std::uint32_t word = begin / kBits < allowed.size() ? allowed[begin / kBits] : 0;
+    const auto some = logits.subspan(begin, std::min(kBits, logits.size() - begin));
+    for (std::size_t j = 0; ~word != 0 && j < some.size(); ++j) {
+      some[j] = ((word >> j) & 1U) != 0 ? some[j] : kImpossible;
     }
   }
 }
@@ -114,18 +111,21 @@ SampledToken Sampler::Sample(std::span<float> logits, std::span<const std::uint3
 }
 
 void Sampler::Penalize(std::span<float> logits) const {
-  const auto factor = static_cast<float>(params_.repetition_penalty);
-  for (const TokenId token : seen_) {
-    if (static_cast<std::size_t>(token) < logits.size()) {
-      float& logit = logits[static_cast<std::size_t>(token)];
-      logit = logit > 0 ? logit / factor : logit * factor;
+  const auto change = [&](TokenId token, const auto& penalized) {
+    const auto i = static_cast<std::size_t>(token);
+    if (i < logits.size() && logits[i] > kImpossible) {
+      // No factor that a client sends makes a token impossible, or NaN.
+      logits[i] = static_cast<float>(
+          std::clamp<double>(penalized(static_cast<double>(logits[i])), -kLargest, kLargest));
     }
+  };
+  const double factor = params_.repetition_penalty;
+  for (const TokenId token : seen_) {
+    change(token, [factor](double logit) { return logit > 0 ? logit / factor : logit * factor; });
   }
   for (const auto& [token, count] : reply_counts_) {
-    if (static_cast<std::size_t>(token) < logits.size()) {
-      logits[static_cast<std::size_t>(token)] -=
-          static_cast<float>(params_.presence_penalty + params_.frequency_penalty * count);
-    }
+    const double penalty = params_.presence_penalty + params_.frequency_penalty * count;
+    change(token, [penalty](double logit) { return logit - penalty; });
   }
 }
 
@@ -140,25 +140,28 @@ TokenId Sampler::Choose(std::span<float> logits) {
   }
   // Each filter works on what the one before it left; min_p comes last, and compares with the
   // likeliest token, which no filter removes.
+  const double u = UniformAt(seed_, draws_++);
   std::vector<Candidate> candidates;
   if (params_.top_k > 0) {
     candidates = TopK(logits, static_cast<std::size_t>(params_.top_k));
-  } else {
-    candidates.reserve(logits.size());
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      if (logits[i] > kImpossible) {
-        candidates.push_back({.token = static_cast<TokenId>(i), .logit = logits[i]});
-      }
+    SetWeights(candidates, largest, params_.temperature);
+    if (params_.top_p < 1.0) {
+      KeepTopP(candidates, params_.top_p * TotalWeight(candidates));
     }
-  }
-  SetWeights(candidates, largest, params_.temperature);
-  if (params_.top_p < 1.0) {
-    KeepTopP(candidates, params_.top_p);
+  } else {
+    const Weights weights(logits, largest, params_.temperature);
+    if (params_.top_p < 1.0) {
+      candidates = weights.TopP(params_.top_p);
+    } else if (params_.min_p > 0.0) {
+      candidates = weights.AtLeast(static_cast<float>(params_.min_p));
+    } else {
+      return weights.Draw(u);
+    }
   }
   if (params_.min_p > 0.0) {
     KeepMinP(candidates, params_.min_p);
   }
-  return Draw(candidates, UniformAt(seed_, draws_++));
+  return Draw(candidates, u);
 }
 
 void Sampler::See(TokenId token) {
@@ -175,25 +178,26 @@ void Sampler::See(TokenId token) {
   }
 }
 
-// Log-softmax of the model's own logits.
-void Sampler::Report(SampledToken& sampled, std::span<const float> raw) const {
+// Log-softmax of the model's own logits, which are used up.
+void Sampler::Report(SampledToken& sampled, std::span<float> raw) const {
   if (raw.empty()) {
     return;
   }
-  const double largest = *std::max_element(raw.begin(), raw.end());
-  double sum = 0;
-  for (const float logit : raw) {
-    sum += logit > kImpossible ? std::exp(static_cast<double>(logit) - largest) : 0.0;
+  const float largest = raw[static_cast<std::size_t>(ArgMax(raw))];
+  const float chosen = raw[static_cast<std::size_t>(sampled.token)];
+  const std::vector<Candidate> top =
+      TopK(raw, static_cast<std::size_t>(std::max(0, params_.top_logprobs)));
+  if (largest == kImpossible) {
+    sampled.logprob = kLowestLogprob;
+    return;
   }
+  const double log_total = std::log(Weights(raw, largest, /*temperature=*/1.0).total());
   const auto logprob = [&](float logit) {
-    return logit > kImpossible
-               ? std::max(kLowestLogprob,
-                          static_cast<float>(static_cast<double>(logit) - largest - std::log(sum)))
-               : kLowestLogprob;
+    return std::max(kLowestLogprob, static_cast<float>(static_cast<double>(logit) -
+                                                       static_cast<double>(largest) - log_total));
   };
-  sampled.logprob = logprob(raw[static_cast<std::size_t>(sampled.token)]);
-  for (const Candidate& candidate :
-       TopK(raw, static_cast<std::size_t>(std::max(0, params_.top_logprobs)))) {
+  sampled.logprob = logprob(chosen);
+  for (const Candidate& candidate : top) {
     sampled.top_logprobs.push_back({.token = candidate.token, .logprob = logprob(candidate.logit)});
   }
 }

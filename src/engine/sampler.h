@@ -56,7 +56,7 @@ class Sampler {
   [[nodiscard]] TokenId Choose(std::span<float> logits);
   void Penalize(std::span<float> logits) const;
   void See(TokenId token);
-  void Report(SampledToken& sampled, std::span<const float> raw) const;
+  void Report(SampledToken& sampled, std::span<float> raw) const;
 
   SamplingParams params_;
   std::map<TokenId, int> reply_counts_;  // only with presence or frequency penalty

@@ -8,13 +8,14 @@ namespace engine {
 namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+constexpr std::size_t kLanes = 16;  // looked at together, which compilers make vector code of
 
-double TotalWeight(std::span<const Candidate> candidates) {
-  double total = 0;
-  for (const Candidate& candidate : candidates) {
-    total += candidate.weight;
+bool AnyAbove(std::span<const float> values, float limit) {
+  int found = 0;
+  for (const float value : values) {
+    found |= value > limit ? 1 : 0;
   }
-  return total;
+  return found != 0;
 }
 
 // Output function of SplitMix64.
@@ -27,27 +28,51 @@ std::uint64_t Mix(std::uint64_t z) {
 }  // namespace
 
 TokenId ArgMax(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  float largest = kImpossible;
+  std::size_t best = 0;
+  for (std::size_t begin = 0; begin < logits.size(); begin += kLanes) {
+    const auto some = logits.subspan(begin, std::min(kLanes, logits.size() - begin));
+    if (AnyAbove(some, largest)) {
+      best = begin +
+             static_cast<std::size_t>(std::max_element(some.begin(), some.end()) - some.begin());
+      largest = logits[best];
+    }
+  }
+  return static_cast<TokenId>(best);
 }
 
 std::vector<Candidate> TopK(std::span<const float> logits, std::size_t k) {
   std::vector<Candidate> best;  // a heap with the least likely at the front, once it is full
   k = std::min(k, logits.size());
   best.reserve(k);
-  for (std::size_t i = 0; i < logits.size() && k > 0; ++i) {
+  for (std::size_t begin = 0; begin < logits.size() && k > 0; begin += kLanes) {
+    const auto some = logits.subspan(begin, std::min(kLanes, logits.size() - begin));
     // A later token with the same logit is less likely, so > is right.
-    if (logits[i] == kImpossible || (best.size() == k && !(logits[i] > best.front().logit))) {
+    if (!AnyAbove(some, best.size() == k ? best.front().logit : kImpossible)) {
       continue;
     }
-    if (best.size() == k) {
-      std::pop_heap(best.begin(), best.end(), Likelier);
-      best.pop_back();
+    for (std::size_t j = 0; j < some.size(); ++j) {
+      if (!(some[j] > (best.size() == k ? best.front().logit : kImpossible))) {
+        continue;
+      }
+      if (best.size() == k) {
+        std::pop_heap(best.begin(), best.end(), Likelier);
+        best.pop_back();
+      }
+      best.push_back({.token = static_cast<TokenId>(begin + j), .logit = some[j]});
+      std::push_heap(best.begin(), best.end(), Likelier);
     }
-    best.push_back({.token = static_cast<TokenId>(i), .logit = logits[i]});
-    std::push_heap(best.begin(), best.end(), Likelier);
   }
   std::sort(best.begin(), best.end(), Likelier);
   return best;
+}
+
+double TotalWeight(std::span<const Candidate> candidates) {
+  double total = 0;
+  for (const Candidate& candidate : candidates) {
+    total += candidate.weight;
+  }
+  return total;
 }
 
 void SetWeights(std::span<Candidate> candidates, float largest, double temperature) {
@@ -57,28 +82,14 @@ void SetWeights(std::span<Candidate> candidates, float largest, double temperatu
   }
 }
 
-void KeepTopP(std::vector<Candidate>& candidates, double top_p) {
-  const double wanted = top_p * TotalWeight(candidates);
-  // Nearly always the nucleus lies within those of some weight, a few hundred of a whole
-  // vocabulary.
-  constexpr double kSomeWeight = 1e-4;
-  const auto rest = std::partition(candidates.begin(), candidates.end(),
-                                   [](const Candidate& c) { return c.weight >= kSomeWeight; });
-  if (TotalWeight({candidates.begin(), rest}) >= wanted) {
-    candidates.erase(rest, candidates.end());
-  }
-  // A heap gives up only as many as the nucleus takes: no sort of the whole vocabulary.
-  const auto unlikelier = [](const Candidate& a, const Candidate& b) { return Likelier(b, a); };
-  std::make_heap(candidates.begin(), candidates.end(), unlikelier);
-  std::vector<Candidate> nucleus;
+void KeepTopP(std::vector<Candidate>& candidates, double wanted) {
+  std::sort(candidates.begin(), candidates.end(), Likelier);
   double sum = 0;
-  while (!candidates.empty() && (nucleus.empty() || sum < wanted)) {
-    std::pop_heap(candidates.begin(), candidates.end(), unlikelier);
-    nucleus.push_back(candidates.back());
-    sum += candidates.back().weight;
-    candidates.pop_back();
+  std::size_t kept = 0;
+  while (kept < candidates.size() && (kept == 0 || sum < wanted)) {
+    sum += candidates[kept++].weight;
   }
-  candidates = std::move(nucleus);
+  candidates.resize(kept);
 }
 
 void KeepMinP(std::vector<Candidate>& candidates, double min_p) {

@@ -322,11 +322,105 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatASortWouldKeep) {
       sum += sorted[kept++].weight;
     }
     std::reverse(candidates.begin(), candidates.end());
-    KeepTopP(candidates, top_p);
+    KeepTopP(candidates, top_p * total);
     RC_ASSERT(candidates.size() >= kept - 1 &&
               candidates.size() <= kept + 1);  // rounding of the sums
     for (std::size_t i = 0; i < std::min(kept, candidates.size()); ++i) {
       RC_ASSERT(candidates[i].token == sorted[i].token);
+    }
+  }));
+}
+
+TEST(Sampler, NoRepetitionPenaltyMakesATokenImpossibleOrAnImpossibleOnePossible) {
+  const std::vector<TokenId> prompt = {0, 1, 2, 3};
+  for (const double penalty : {1e-310, 1e-50, 1e50, 1e308}) {
+    Sampler sampler({.temperature = 0, .repetition_penalty = penalty}, prompt);
+    std::vector<float> logits = {0.0F, 2.0F, -1.0F, -std::numeric_limits<float>::infinity()};
+    const std::vector<std::uint32_t> allowed = {0b1101};
+    EXPECT_EQ(sampler.Sample(logits, allowed, {}).token, 0) << penalty;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_FALSE(std::isnan(logits[static_cast<std::size_t>(i)])) << penalty;
+    }
+    EXPECT_EQ(logits[3], -std::numeric_limits<float>::infinity()) << penalty;
+  }
+}
+
+// Some spiky, some flat; a few impossible tokens.
+std::vector<float> Spread(std::size_t n, std::uint32_t seed) {
+  std::vector<float> logits = RandomLogits(n, seed);
+  const float spread = std::exp2(static_cast<float>(seed % 9) - 6);
+  for (std::size_t i = 0; i < n; ++i) {
+    logits[i] = (i + seed) % 11 == 0 ? -std::numeric_limits<float>::infinity() : logits[i] * spread;
+  }
+  return logits;
+}
+
+TEST(Weights, AreTheExponentialsOfTheLogits) {
+  std::vector<float> logits = {3.0F,
+                               2.0F,
+                               -80.0F,
+                               -1e30F,
+                               -std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::max()};
+  const std::vector<float> given = logits;
+  for (const double temperature : {1e-300, 0.01, 0.7, 1.0, 2.0, 100.0}) {
+    logits = given;
+    const Weights weights(logits, 3.0F, temperature);
+    double total = 0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const double exact = std::exp((static_cast<double>(given[i]) - 3.0) / temperature);
+      EXPECT_NEAR(logits[i], exact, exact * 2e-5 + 1e-37) << given[i] << " at " << temperature;
+      total += exact;
+    }
+    EXPECT_NEAR(weights.total(), total, total * 1e-6);
+    EXPECT_EQ(logits[0], 1.0F);
+    EXPECT_EQ(logits[4], 0.0F);
+  }
+}
+
+TEST(Weights, TopPKeepsWhatASortWouldKeep) {
+  EXPECT_TRUE(rc::check([](std::uint32_t seed) {
+    const std::vector<float> logits = Spread(1 + seed % 3000, seed);
+    std::vector<Candidate> sorted = TopK(logits, logits.size());
+    RC_PRE(!sorted.empty());
+    const double temperature = 0.5 + seed % 4;
+    const double top_p = 0.05 + static_cast<double>(seed % 95) / 100;
+    SetWeights(sorted, sorted[0].logit, temperature);
+    const double wanted = top_p * TotalWeight(sorted);
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < sorted.size() && sum < wanted) {
+      sum += sorted[kept++].weight;
+    }
+    std::vector<float> values = logits;
+    std::vector<Candidate> nucleus = Weights(values, sorted[0].logit, temperature).TopP(top_p);
+    RC_ASSERT(nucleus.size() + 2 >= kept && nucleus.size() <= kept + 2);  // rounding of the sums
+    // Two logits next to each other may become one weight in float32: compare logits, not tokens.
+    const float least = sorted[std::min(kept + 2, sorted.size()) - 1].logit;
+    for (const Candidate& candidate : nucleus) {
+      RC_ASSERT(logits[static_cast<std::size_t>(candidate.token)] >=
+                least - 1e-4F * std::abs(least));
+    }
+  }));
+}
+
+TEST(Weights, ADrawFallsWhereTheSumOfAllBeforeItSays) {
+  EXPECT_TRUE(rc::check([](std::uint32_t seed) {
+    std::vector<float> values = Spread(1 + seed % 3000, seed);
+    const TokenId best = ArgMax(values);
+    RC_PRE(values[static_cast<std::size_t>(best)] > -std::numeric_limits<float>::infinity());
+    const Weights weights(values, values[static_cast<std::size_t>(best)], 1.0);
+    for (const double u : {0.0, UniformAt(seed, 0), UniformAt(seed, 1), 0x1.fffffffffffffp-1}) {
+      const auto token = static_cast<std::size_t>(weights.Draw(u));
+      RC_ASSERT(values[token] > 0);
+      double before = 0;
+      for (std::size_t i = 0; i < token; ++i) {
+        before += static_cast<double>(values[i]);
+      }
+      const double target = u * weights.total();
+      const double slack = weights.total() * 1e-6;
+      RC_ASSERT(before <= target + slack);
+      RC_ASSERT(before + static_cast<double>(values[token]) >= target - slack);
     }
   }));
 }
