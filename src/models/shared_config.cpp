@@ -3,10 +3,18 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
 namespace models {
+namespace {
+
+// Far above every model, and far below what overflows an int or fills memory before the first
+// tensor's shape is compared.
+constexpr std::int64_t kMaxHeadsTimesDim = 1 << 24;
+
+}  // namespace
 
 const Json* ConfigReader::Find(std::string_view key) const {
   if (!config_.is_object()) {
@@ -107,6 +115,11 @@ void CheckHeads(ConfigReader& reader, int n_heads, int n_kv_heads, int head_dim)
     reader.Refuse(fmt::format(
         "`num_attention_heads` must be a multiple of `num_key_value_heads`, got {} and {}.",
         n_heads, n_kv_heads));
+  }
+  if (std::int64_t{n_heads} * head_dim > kMaxHeadsTimesDim) {
+    reader.Refuse(
+        fmt::format("`num_attention_heads` times `head_dim` must be at most {}, got {} times {}.",
+                    kMaxHeadsTimesDim, n_heads, head_dim));
   }
   if (head_dim < 2 || head_dim % 2 != 0) {
     reader.Refuse(fmt::format("`head_dim` must be even and at least 2, got {}.", head_dim));

@@ -66,6 +66,25 @@ TEST(LayerWindows, ListedTypesComeBeforeThePattern) {
   EXPECT_FALSE(reader.Check());
 }
 
+TEST(LayerWindows, ACountThatNoModelHasIsRefusedBeforeAListOfThatLength) {
+  const Json none = Json::object();
+  ConfigReader reader(none);
+  EXPECT_TRUE(
+      models::LayerWindows(none, reader, 2'000'000'000, 32, [](int) { return true; }).empty());
+  const Result<void> checked = reader.Check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("2000000000"), std::string::npos);
+}
+
+TEST(CheckHeads, AProductThatOverflowsIsRefused) {
+  const Json none = Json::object();
+  ConfigReader reader(none);
+  models::CheckHeads(reader, 65'536, 65'536, 65'536);  // 0 in 32 bits
+  const Result<void> checked = reader.Check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("65536 times 65536"), std::string::npos);
+}
+
 TEST(GroupLayers, FullLayersComeFirstAndEachWindowIsAGroup) {
   const std::vector<ops::LayerGroup> groups = models::GroupLayers({32, 32, 0, 32, 64});
   ASSERT_EQ(groups.size(), 3U);

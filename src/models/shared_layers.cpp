@@ -10,6 +10,13 @@ namespace models {
 std::vector<int> LayerWindows(const Json& config, ConfigReader& reader, int n_layers, int window,
                               const std::function<bool(int layer)>& is_full) {
   std::vector<int> windows;
+  constexpr int kMaxLayers = 10'000;  // far above every model; each is listed before it is loaded
+  if (n_layers > kMaxLayers) {
+    reader.Refuse(
+        fmt::format("`num_hidden_layers` in the configuration must be at most {}, got {}.",
+                    kMaxLayers, n_layers));
+    return windows;
+  }
   const auto types = config.find("layer_types");
   if (types == config.end() || !types->is_array()) {
     for (int layer = 0; layer < n_layers; ++layer) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -103,7 +104,8 @@ Result<ops::RopeSpec> ReadRope(const Json& config, const RopeOptions& options) {
   const double theta = record_reader.Positive("rope_theta", old_theta);
   const double partial = record_reader.Positive("partial_rotary_factor",
                                                 reader.Positive("partial_rotary_factor", 1.0));
-  const int rotary_dim = static_cast<int>(options.head_dim * partial);
+  // More than the whole head is refused below, however much more.
+  const int rotary_dim = static_cast<int>(options.head_dim * std::min(partial, 2.0));
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > options.head_dim || theta <= 1) {
     reader.Refuse(fmt::format(
         "RoPE must turn an even number of the {} dimensions of a head with a theta above 1, but "
