@@ -193,7 +193,7 @@ Json ReadArguments(FieldReader& function) {
   if (text.empty()) {
     return Json::object();
   }
-  Result<Json> parsed = ParseJson(text);
+  Result<Json> parsed = ParseClientJson(text);
   return parsed && parsed->is_object() ? std::move(*parsed) : *arguments;
 }
 

@@ -158,7 +158,7 @@ Result<Json> ParseBody(std::string_view body) {
     return Fail(ErrorCode::kInvalidRequest,
                 "The request has no body; a JSON object is expected there.");
   }
-  Result<Json> json = ParseJson(body);
+  Result<Json> json = ParseClientJson(body);
   if (json && !json->is_object()) {
     return Fail(ErrorCode::kInvalidRequest,
                 fmt::format("The request body must be a JSON object, got {}.", KindOf(*json)));

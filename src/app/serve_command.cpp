@@ -1,7 +1,9 @@
 #include "app/serve_command.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -21,11 +23,23 @@ int Complain(const Error& error) {
   return 1;
 }
 
+// A connection takes a file descriptor, and the usual 256 or 1024 are fewer than the server's limit
+// of connections, at which clients are told so. The hard limit may be "infinite": ask for enough.
+void RaiseFileLimit() {
+  constexpr rlim_t kEnough = 8192;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kEnough) {
+    limit.rlim_cur = std::min(limit.rlim_max, kEnough);
+    (void)setrlimit(RLIMIT_NOFILE, &limit);  // at worst the old limit stays
+  }
+}
+
 }  // namespace
 
 int RunServeCommand(const ServeOptions& options) {
   [[maybe_unused]] const bool known = SetUpLogging(options.log_level);  // checked with the options
   StopSignals signals;
+  RaiseFileLimit();
   const Result<KernelChoice> kernels = ChooseKernels(ProcessEnvironment(), options.threads);
   if (!kernels) {
     return Complain(kernels.error());

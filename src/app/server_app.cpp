@@ -12,6 +12,11 @@
 #include "base/log.h"
 
 namespace app {
+namespace {
+
+constexpr std::size_t kLongestNameShown = 200;
+
+}  // namespace
 
 ServerApp::ServerApp(ServeOptions options, const KernelChoice& kernels)
     : options_(std::move(options)), kernels_(kernels) {}
@@ -50,10 +55,11 @@ Result<api::ServedModel*> ServerApp::Find(const std::string& name) {
   if (name == served.name || std::ranges::find(served.aliases, name) != served.aliases.end()) {
     return &served;
   }
-  return Fail(
-      ErrorCode::kModelNotFound,
-      fmt::format("The model `{}` does not exist; this server has `{}`.", name, served.name),
-      "model");
+  return Fail(ErrorCode::kModelNotFound,
+              fmt::format("The model `{}{}` does not exist; this server has `{}`.",
+                          name.substr(0, kLongestNameShown),
+                          name.size() > kLongestNameShown ? "..." : "", served.name),
+              "model");
 }
 
 std::vector<api::ServedModel*> ServerApp::Models() { return {model_.served.get()}; }

@@ -25,6 +25,31 @@ TEST(Json, RefusesWhatIsNoJson) {
   }
 }
 
+TEST(Json, AComplaintDoesNotRepeatWhatWasSent) {
+  const Result<Json> value = ParseJson("{\"a\": \"" + std::string(1'000'000, 'x'));
+  ASSERT_FALSE(value.has_value());
+  EXPECT_NE(value.error().message.find("missing closing quote"), std::string::npos);
+  EXPECT_LT(value.error().message.size(), 400U);
+}
+
+TEST(Json, LimitsTheMembersOfAClientsObjectsWhoseCostIsTheirSquare) {
+  const auto object = [](int members) {
+    std::string text = "{";
+    for (int i = 0; i < members; ++i) {
+      text.append(i > 0 ? ",\"" : "\"").append(std::to_string(i)).append("\":0");
+    }
+    return text.append("}");
+  };
+  EXPECT_TRUE(ParseClientJson(object(7745)).has_value());
+  const Result<Json> large = ParseClientJson(object(7746));
+  ASSERT_FALSE(large.has_value());
+  EXPECT_NE(large.error().message.find("7746"), std::string::npos) << large.error().message;
+  std::string two = "[";
+  two.append(object(6000)).append(",").append(object(6000)).append("]");
+  EXPECT_FALSE(ParseClientJson(two).has_value());
+  EXPECT_TRUE(ParseJson(object(10'000)).has_value()) << "a model's files may have more";
+}
+
 TEST(Json, LimitsTheDepth) {
   const auto nested = [](int depth) {
     return std::string(static_cast<std::size_t>(depth), '[') +
