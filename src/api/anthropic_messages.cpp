@@ -104,10 +104,13 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt =
-      RenderPrompt(*request->model->chat_template, request->input.conversation);
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->input.conversation);
   if (!prompt) {
-    reply.SendError(prompt.error());
+    Error error = prompt.error();
+    if (error.code == ErrorCode::kContextLengthExceeded) {  // not even counted
+      error.message.insert(0, "prompt is too long: ");
+    }
+    reply.SendError(error);
     return;
   }
   const std::size_t prompt_tokens = prompt->tokens.size();
@@ -143,7 +146,7 @@ void AnthropicCountTokens(ModelManager& models, const ApiRequest& api_request, R
     return;
   }
   const Result<chat::RenderedPrompt> prompt =
-      RenderPrompt(*request->model->chat_template, request->input.conversation);
+      RenderPrompt(*request->model, request->input.conversation);
   if (prompt) {
     reply.SendJson(200, {{"input_tokens", prompt->tokens.size()}});
   } else {

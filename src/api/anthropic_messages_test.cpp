@@ -139,6 +139,10 @@ TEST(AnthropicMessages, APromptOverTheContextIsWordedAsAnthropicDoes) {
   ASSERT_TRUE(reply.error);
   EXPECT_TRUE(reply.error->message.starts_with("prompt is too long: ")) << reply.error->message;
   EXPECT_TRUE(reply.error->message.ends_with(" tokens > 64 maximum")) << reply.error->message;
+  RecordedReply huge;  // not even counted
+  Post(models, Hello({{"system", std::string(5'000'000, 'x')}}), huge);
+  ASSERT_TRUE(huge.error);
+  EXPECT_TRUE(huge.error->message.starts_with("prompt is too long: ")) << huge.error->message;
 }
 
 TEST(AnthropicMessages, ALateFailureIsAnErrorEvent) {

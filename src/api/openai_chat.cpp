@@ -132,8 +132,7 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt =
-      RenderPrompt(*request->model->chat_template, request->conversation);
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->conversation);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;

@@ -57,8 +57,13 @@ std::optional<std::vector<TokenId>> ReadPrompt(FieldReader& fields, const std::s
                           prompt.is_array() && prompt.empty() ? "an empty list" : KindOf(prompt)));
     return std::nullopt;
   }
-  Result<std::vector<TokenId>> ids = model.tokenizer->Encode(
-      prompt.get_ref<const std::string&>(), chat::Tokenizer::SpecialTokens::kParse, add_special);
+  const auto& text = prompt.get_ref<const std::string&>();
+  if (const Result<void> fits = model.tokenizer->CheckLength(text, model.context_length); !fits) {
+    fields.FailWith(fits.error());
+    return std::nullopt;
+  }
+  Result<std::vector<TokenId>> ids =
+      model.tokenizer->Encode(text, chat::Tokenizer::SpecialTokens::kParse, add_special);
   if (!ids) {
     fields.FailWith(ids.error());
     return std::nullopt;

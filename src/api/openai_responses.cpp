@@ -215,8 +215,7 @@ void CreateResponse(ModelManager& models, ResponseStore& store, const ApiRequest
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt =
-      RenderPrompt(*request->model->chat_template, request->conversation);
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->conversation);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;

@@ -15,11 +15,13 @@ bool IsSystem(const chat::Message& message) {
 
 }  // namespace
 
-Result<chat::RenderedPrompt> RenderPrompt(const chat::ChatTemplate& chat_template,
+Result<chat::RenderedPrompt> RenderPrompt(const ServedModel& model,
                                           const chat::Conversation& conversation) {
-  Result<chat::RenderedPrompt> prompt = chat_template.Render(conversation);
+  Result<chat::RenderedPrompt> prompt =
+      model.chat_template->Render(conversation, model.context_length);
   const auto begin = conversation.messages.begin() + (conversation.messages.empty() ? 0 : 1);
-  if (prompt || std::none_of(begin, conversation.messages.end(), IsSystem)) {
+  if (prompt || prompt.error().code == ErrorCode::kContextLengthExceeded ||
+      std::none_of(begin, conversation.messages.end(), IsSystem)) {
     return prompt;
   }
   chat::Conversation changed = conversation;
@@ -28,7 +30,7 @@ Result<chat::RenderedPrompt> RenderPrompt(const chat::ChatTemplate& chat_templat
       changed.messages[i].role = chat::Role::kUser;
     }
   }
-  return chat_template.Render(changed);
+  return model.chat_template->Render(changed, model.context_length);
 }
 
 GenerationInput InputOf(chat::RenderedPrompt prompt, std::vector<chat::ToolSpec> tools) {

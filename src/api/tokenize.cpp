@@ -36,7 +36,7 @@ Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel&
   if (!conversation) {
     return Fail(conversation.error());
   }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(*model.chat_template, *conversation);
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(model, *conversation);
   if (!prompt) {
     return Fail(prompt.error());
   }
@@ -59,6 +59,9 @@ Result<std::vector<TokenId>> EncodeText(FieldReader& fields, const ServedModel& 
   const bool parse_special = fields.Bool("parse_special").value_or(true);
   if (fields.error()) {
     return Fail(*fields.error());
+  }
+  if (Result<void> fits = model.tokenizer->CheckLength(*text, model.context_length); !fits) {
+    return Fail(fits.error());
   }
   using SpecialTokens = chat::Tokenizer::SpecialTokens;
   return model.tokenizer->Encode(

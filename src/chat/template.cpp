@@ -185,7 +185,8 @@ bool ChatTemplate::is_fallback() const { return impl_->is_fallback; }
 
 const std::string& ChatTemplate::source() const { return impl_->main.source; }
 
-Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation) const {
+Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation,
+                                            std::optional<std::int64_t> context_length) const {
   const bool with_tools = !conversation.tools.empty() && impl_->tool_use.has_value();
   const Compiled& compiled = with_tools ? *impl_->tool_use : impl_->main;
   Json variables = TemplateVariables(conversation, compiled.habits, impl_->special_tokens);
@@ -196,6 +197,11 @@ Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation) co
   Result<std::string> text = impl_->RenderText(compiled, variables, continue_final);
   if (!text) {
     return Fail(text.error());
+  }
+  if (context_length) {
+    if (const Result<void> fits = impl_->tokenizer->CheckLength(*text, *context_length); !fits) {
+      return Fail(fits.error());
+    }
   }
   Result<std::vector<TokenId>> tokens = impl_->tokenizer->EncodeWithPlainSpans(
       *text, impl_->ClientSpans(compiled, *text, variables, continue_final));

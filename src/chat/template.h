@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,10 @@ class ChatTemplate {
 
   // Renders and encodes. A developer role becomes system where the template has none for it;
   // tool-call arguments are given as mappings or strings, whichever the template prints. Errors
-  // (kInvalidRequest): the template's own raise_exception message.
-  [[nodiscard]] Result<RenderedPrompt> Render(const Conversation& conversation) const;
+  // (kInvalidRequest): the template's own raise_exception message; kContextLengthExceeded when the
+  // text cannot fit `context_length` (Tokenizer::CheckLength).
+  [[nodiscard]] Result<RenderedPrompt> Render(
+      const Conversation& conversation, std::optional<std::int64_t> context_length = {}) const;
 
  private:
   struct Impl;

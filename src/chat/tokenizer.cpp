@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +21,12 @@ struct Free {
   void operator()(EbTokenizer* tokenizer) const { eb_tokenizer_free(tokenizer); }
 };
 
+// Texts from here on are encoded one after the other: see CheckLength for the memory they take.
+constexpr std::size_t kLargeText = 1U << 20U;
+// Up to here a prompt that is too long is counted exactly, as clients want to know by how much; 1
+// GB of memory for a moment.
+constexpr std::size_t kAlwaysCounted = 4U << 20U;
+
 // Ids that no token of ours has are passed on as one that is unknown to all.
 std::uint32_t ToRust(TokenId token) { return static_cast<std::uint32_t>(token); }
 
@@ -27,6 +36,12 @@ struct Tokenizer::Impl {
   std::unique_ptr<EbTokenizer, Free> rust;
   std::vector<AddedToken> added;
   int vocab_size = 0;
+  std::size_t longest_token_bytes = 1;
+  mutable std::mutex large_text;  // held while one is encoded
+
+  [[nodiscard]] Result<std::vector<TokenId>> Encode(std::string_view text,
+                                                    std::span<const EbSpan> spans,
+                                                    bool add_special) const;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -54,6 +69,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const model_files::Toke
   for (TokenId id = 0; id < impl->vocab_size; ++id) {
     std::uint8_t flags = 0;
     const std::string_view text = AsView(eb_tokenizer_token(rust, ToRust(id), &flags));
+    impl->longest_token_bytes = std::max(impl->longest_token_bytes, text.size());
     if ((flags & EB_TOKEN_ADDED) != 0) {
       impl->added.push_back({.id = id, .text = text, .special = (flags & EB_TOKEN_SPECIAL) != 0});
     }
@@ -62,18 +78,28 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const model_files::Toke
       new Tokenizer(std::move(impl)));  // NOLINT: private constructor
 }
 
-Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, SpecialTokens special,
-                                               bool add_special) const {
-  const EbSpan whole{.begin = 0, .end = text.size()};
-  const std::size_t n_spans = special == SpecialTokens::kAsText && !text.empty() ? 1 : 0;
+Result<std::vector<TokenId>> Tokenizer::Impl::Encode(std::string_view text,
+                                                     std::span<const EbSpan> spans,
+                                                     bool add_special) const {
+  std::unique_lock lock(large_text, std::defer_lock);
+  if (text.size() >= kLargeText) {
+    lock.lock();
+  }
   RustIds ids;
   RustBytes error;
-  if (!eb_tokenizer_encode(impl_->rust.get(), AsText(text), &whole, n_spans, add_special, ids.out(),
-                           error.out())) {
+  if (!eb_tokenizer_encode(rust.get(), AsText(text), spans.data(), spans.size(), add_special,
+                           ids.out(), error.out())) {
     return Fail(ErrorCode::kInvalidRequest,
                 fmt::format("The text cannot be tokenized: {}.", error.str()));
   }
   return ids.tokens();
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, SpecialTokens special,
+                                               bool add_special) const {
+  const EbSpan whole{.begin = 0, .end = text.size()};
+  const std::size_t n_spans = special == SpecialTokens::kAsText && !text.empty() ? 1 : 0;
+  return impl_->Encode(text, std::span(&whole, n_spans), add_special);
 }
 
 Result<std::vector<TokenId>> Tokenizer::EncodeWithPlainSpans(std::string_view text,
@@ -83,14 +109,19 @@ Result<std::vector<TokenId>> Tokenizer::EncodeWithPlainSpans(std::string_view te
   for (const Span& span : spans) {
     protected_spans.push_back({.begin = span.begin, .end = span.end});
   }
-  RustIds ids;
-  RustBytes error;
-  if (!eb_tokenizer_encode(impl_->rust.get(), AsText(text), protected_spans.data(),
-                           protected_spans.size(), /*add_special=*/false, ids.out(), error.out())) {
-    return Fail(ErrorCode::kInvalidRequest,
-                fmt::format("The prompt cannot be tokenized: {}.", error.str()));
+  return impl_->Encode(text, protected_spans, /*add_special=*/false);
+}
+
+Result<void> Tokenizer::CheckLength(std::string_view text, std::int64_t context_length) const {
+  const std::size_t longest = impl_->longest_token_bytes;
+  const auto at_least = static_cast<std::int64_t>((text.size() + longest - 1) / longest);
+  if (at_least <= context_length || text.size() <= kAlwaysCounted) {
+    return {};
   }
-  return ids.tokens();
+  return Fail(ErrorCode::kContextLengthExceeded,
+              fmt::format("This model's maximum context length is {} tokens. However, your text of "
+                          "{} bytes is at least {} tokens.",
+                          context_length, text.size(), at_least));
 }
 
 std::string_view Tokenizer::TokenBytes(TokenId token) const {

@@ -56,6 +56,11 @@ class Tokenizer {
 
   [[nodiscard]] int vocab_size() const;
 
+  // Whether `text` could fit into `context_length` tokens at all, were each the longest there is.
+  // To be asked before a client's text is encoded, which takes some 250 bytes of memory for each
+  // of its bytes. Texts below 4 MiB always pass. Error: kContextLengthExceeded with both numbers.
+  [[nodiscard]] Result<void> CheckLength(std::string_view text, std::int64_t context_length) const;
+
   // Tokens that are found in a text as a whole, before it is tokenized. `special`: left out when
   // decoding.
   struct AddedToken {

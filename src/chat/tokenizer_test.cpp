@@ -44,6 +44,21 @@ TEST(Tokenizer, EncodesAndDecodesAsTransformersDoes) {
   }
 }
 
+TEST(Tokenizer, ATextThatFitsIsNeverCalledTooLongAndAHugeOneIs) {
+  for (const std::string& name : FixtureNames()) {
+    const auto tokenizer = FixtureTokenizer(name);
+    for (const Json& golden : ReadFixture("tokenizers/" + name + "/golden.json")) {
+      const auto n_tokens = static_cast<std::int64_t>(golden["ids"].size());
+      EXPECT_TRUE(tokenizer->CheckLength(golden["text"].get<std::string>(), n_tokens));
+    }
+    const Result<void> fits = tokenizer->CheckLength(std::string(10'000'000, 'a'), 100);
+    ASSERT_FALSE(fits);
+    EXPECT_EQ(fits.error().code, ErrorCode::kContextLengthExceeded);
+    EXPECT_NE(fits.error().message.find("100 tokens"), std::string::npos);
+    EXPECT_NE(fits.error().message.find("10000000 bytes"), std::string::npos);
+  }
+}
+
 TEST(Tokenizer, GivesTheBytesOfEveryTokenOfAText) {
   for (const std::string& name : FixtureNames()) {
     const auto tokenizer = FixtureTokenizer(name);
