@@ -30,12 +30,34 @@ struct ApiHandler::Impl {
   Impl(ApiHandlerOptions handler_options, api::ModelManager& model_manager)
       : options(std::move(handler_options)), models(model_manager), keys(options.api_keys) {}
 
+  // Who may reach a server that everybody on this machine may use: its programs, not the web pages
+  // in its browser.
+  [[nodiscard]] std::optional<EarlyAnswer> CheckSource(const api::ApiRequest& head) const {
+    if (!keys.empty() || !options.loopback_only) {
+      return std::nullopt;
+    }
+    auto refusal = CheckHost(head);
+    return refusal ? refusal : CheckOrigin(head);
+  }
+
+  // A browser sends a page's POST of plain text anywhere without asking: its answer stays hidden
+  // from the page, but what it starts would run.
+  [[nodiscard]] static std::optional<EarlyAnswer> CheckOrigin(const api::ApiRequest& head) {
+    const auto origin = head.headers.find("origin");
+    if (origin == head.headers.end() || !IsForeignOrigin(origin->second)) {
+      return std::nullopt;
+    }
+    return Refusal(403, ErrorCode::kForbidden,
+                   fmt::format("The Origin header names {}, but this server listens on loopback "
+                               "without a key and serves no pages from elsewhere.",
+                               Shown(origin->second)));
+  }
+
   // A page of a foreign site can have its own name point to 127.0.0.1 and so read local answers;
   // its requests carry that name as Host.
-  [[nodiscard]] std::optional<EarlyAnswer> CheckHost(const api::ApiRequest& head) const {
+  [[nodiscard]] static std::optional<EarlyAnswer> CheckHost(const api::ApiRequest& head) {
     const auto host = head.headers.find("host");
-    if (!keys.empty() || !options.loopback_only || host == head.headers.end() ||
-        IsLocalHostHeader(host->second)) {
+    if (host == head.headers.end() || IsLocalHostHeader(host->second)) {
       return std::nullopt;
     }
     return Refusal(403, ErrorCode::kForbidden,
@@ -57,7 +79,7 @@ ApiHandler::ApiHandler(ApiHandlerOptions options, api::ModelManager& models)
 ApiHandler::~ApiHandler() = default;
 
 std::optional<EarlyAnswer> ApiHandler::Check(api::ApiRequest& head) {
-  if (auto refusal = impl_->CheckHost(head)) {
+  if (auto refusal = impl_->CheckSource(head)) {
     return refusal;
   }
   RouteMatch match = FindRoute(head.method, head.path);

@@ -11,8 +11,8 @@ namespace http {
 
 struct ApiHandlerOptions {
   std::vector<std::string> api_keys = {};  // none: everybody is served
-  // Listening on loopback only: then, without keys, foreign Host headers are refused, so that no
-  // web page can reach the server under a name of its own (DNS rebinding).
+  // Listening on loopback only: then, without keys, foreign Host and Origin headers are refused, so
+  // that no web page can reach the server, under a name of its own (DNS rebinding) or blindly.
   bool loopback_only = true;
 };
 

@@ -162,11 +162,24 @@ TEST_F(ApiServer, AForeignHostIsRefusedOnLoopbackWithoutKey) {
 TEST_F(ApiServer, NoOriginIsGrantedAnything) {
   Start();
   const Answer post =
-      Ask("POST", "/v1/chat/completions", "Origin: https://evil.example\r\n", kChat);
+      Ask("POST", "/v1/chat/completions", "Origin: http://localhost:3000\r\n", kChat);
+  EXPECT_EQ(post.status, 200);
   EXPECT_EQ(post.head.find("Access-Control"), std::string::npos);
-  const Answer options = Ask("OPTIONS", "/v1/chat/completions", "Origin: https://evil.example\r\n");
+  const Answer options =
+      Ask("OPTIONS", "/v1/chat/completions", "Origin: http://localhost:3000\r\n");
   EXPECT_EQ(options.status, 204);
   EXPECT_EQ(options.head.find("Access-Control"), std::string::npos);
+}
+
+TEST_F(ApiServer, APageFromElsewhereStartsNothingOnLoopbackWithoutKey) {
+  Start();
+  const std::string_view from_page = "Origin: https://evil.example\r\nContent-Type: text/plain\r\n";
+  const Answer refused = Ask("POST", "/v1/chat/completions", from_page, kChat);
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_NE(refused.body.find("https://evil.example"), std::string::npos) << refused.body;
+  EXPECT_EQ(refused.head.find("Access-Control"), std::string::npos);
+  Start({.loopback_only = false});
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", from_page, kChat).status, 200);
 }
 
 TEST_F(ApiServer, ARequestIdIsEchoedWhenItIsPlain) {

@@ -80,6 +80,16 @@ bool IsLocalHostHeader(std::string_view host) {
          IsLoopbackAddress(name);
 }
 
+bool IsForeignOrigin(std::string_view origin) {
+  const std::size_t colon = origin.find("://");
+  if (colon == std::string_view::npos) {
+    return true;
+  }
+  const std::string_view scheme = origin.substr(0, colon);
+  return (EqualsIgnoringCase(scheme, "http") || EqualsIgnoringCase(scheme, "https")) &&
+         !IsLocalHostHeader(origin.substr(colon + 3));
+}
+
 bool IsLoopback(const std::string& host) {
   return EqualsIgnoringCase(host, "localhost") || IsLoopbackAddress(host);
 }

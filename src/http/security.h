@@ -30,4 +30,8 @@ class KeyRing {
 // without a port?
 [[nodiscard]] bool IsLocalHostHeader(std::string_view host);
 
+// Does an Origin header name a web page from elsewhere: http or https of a host that is not local,
+// or "null", which any page can have? Other schemes are programs that the user has installed.
+[[nodiscard]] bool IsForeignOrigin(std::string_view origin);
+
 }  // namespace http

@@ -51,5 +51,17 @@ TEST(LocalHosts, OnlyNamesOfThisMachineAreLocal) {
   EXPECT_FALSE(IsLoopback("0.0.0.0"));
 }
 
+TEST(Origin, PagesFromElsewhereAreForeignAndLocalOnesAndProgramsAreNot) {
+  for (const char* foreign : {"https://evil.example", "http://evil.example:8000", "null", "",
+                              "HTTP://localhost.evil.example", "http://192.168.1.2"}) {
+    EXPECT_TRUE(IsForeignOrigin(foreign)) << foreign;
+  }
+  for (const char* local :
+       {"http://localhost:3000", "https://127.0.0.1", "http://[::1]:8000", "vscode-webview://abc",
+        "chrome-extension://abc", "tauri://localhost"}) {
+    EXPECT_FALSE(IsForeignOrigin(local)) << local;
+  }
+}
+
 }  // namespace
 }  // namespace http

@@ -17,13 +17,18 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::Run(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
-  if (idle_ == 0) {
-    threads_.emplace_back([this] { Work(); });  // may throw: then there is no task either
-  } else {
-    --idle_;
-  }
   tasks_.push_back(std::move(task));
-  changed_.notify_one();
+  if (idle_ > 0) {
+    --idle_;
+    changed_.notify_one();
+    return;
+  }
+  try {
+    threads_.emplace_back([this] { Work(); });
+  } catch (...) {
+    tasks_.pop_back();  // no thread is promised to it
+    throw;
+  }
 }
 
 // A new thread comes with a task of its own; an idle one is counted off by Run.
