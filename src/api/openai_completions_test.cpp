@@ -129,6 +129,24 @@ TEST(Models, AreListedWithTheContextReallyLoaded) {
   EXPECT_EQ(none.error->code, ErrorCode::kModelNotFound);
 }
 
+TEST(Tokenize, MoreThanAnyContextIsRefusedWithItsSize) {
+  ScriptedModel models({.context_length = 64});
+  RecordedReply text;
+  Call(&Tokenize, models, R"({"prompt": ")" + std::string(5'000'000, 'x') + R"("})", text);
+  ASSERT_TRUE(text.error);
+  EXPECT_EQ(text.error->code, ErrorCode::kContextLengthExceeded);
+  EXPECT_NE(text.error->message.find("64 tokens"), std::string::npos) << text.error->message;
+  std::string ids = "1";
+  for (int i = 0; i < 1'000'000; ++i) {
+    ids += ",1";
+  }
+  RecordedReply tokens;
+  Call(&Detokenize, models, R"({"tokens": [)" + ids + "]}", tokens);
+  ASSERT_TRUE(tokens.error);
+  EXPECT_EQ(tokens.error->param, "tokens");
+  EXPECT_NE(tokens.error->message.find("1000001"), std::string::npos) << tokens.error->message;
+}
+
 TEST(Tokenize, AndBackGiveTheText) {
   ScriptedModel models;
   for (const char* field : {"prompt", "content"}) {

@@ -98,6 +98,11 @@ Result<std::vector<TokenId>> ReadTokens(const Json& body) {
     fields.FailField("tokens", "is missing: a list of token ids is expected.");
     return Fail(*fields.error());
   }
+  if (list->size() > kMaxDetokenized) {
+    fields.FailField("tokens", fmt::format("must have at most {} token ids, got {}.",
+                                           kMaxDetokenized, list->size()));
+    return Fail(*fields.error());
+  }
   std::vector<TokenId> ids;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Json& id = (*list)[i];

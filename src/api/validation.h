@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -31,6 +32,8 @@ inline constexpr Range kMaxTokens{.min = 1};
 inline constexpr Range kChoices{.min = 1, .max = 16};
 inline constexpr Range kTopLogprobs{.min = 0, .max = 20};
 inline constexpr int kMaxStops = 16;
+// Ids of one /detokenize; a million take a second and 150 MB.
+inline constexpr std::size_t kMaxDetokenized = 1'000'000;
 inline constexpr int kMaxPrompts = 128;  // prompts of one request, times its choices
 
 // "a string", "an object", "null", ...: what a value is, for messages.
