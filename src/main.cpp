@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,14 +21,22 @@ struct Run {
   }
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+int RunCommand(const std::vector<std::string>& arguments) {
   const auto parsed = app::ParseCommandLine(arguments, app::ProcessEnvironment());
   if (const auto* farewell = std::get_if<app::Farewell>(&parsed)) {
     std::fputs(farewell->text.c_str(), farewell->exit_code == 0 ? stdout : stderr);
     return farewell->exit_code;
   }
   return std::visit(Run{}, std::get<app::Options>(parsed));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return RunCommand({argv + 1, argv + argc});
+  } catch (const std::exception& failure) {  // out of memory, or of threads
+    std::fprintf(stderr, "emberbank: %s\n", failure.what());
+    return 1;
+  }
 }

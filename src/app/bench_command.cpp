@@ -15,6 +15,7 @@
 #include "app/bench_session.h"
 #include "app/kernel_choice.h"
 #include "app/model_choice.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -116,7 +117,7 @@ Result<Json> Measure(engine::Engine& engine, const BenchOptions& options) {
       runs.push_back(*speed);
     }
     const double median = std::round(Median(runs) * 100) / 100;
-    fmt::print(stderr, "{:<24} {:>10.2f} tok/s\n", measurement.name, median);
+    PrintTo(stderr, "{:<24} {:>10.2f} tok/s\n", measurement.name, median);
     speeds[measurement.name] = median;
   }
   return speeds;
@@ -147,7 +148,7 @@ Result<Json> Bench(const BenchOptions& options) {
   if (!engine) {
     return Fail(engine.error());
   }
-  fmt::print(stderr, "kernels: {}\n", Describe(*kernels));
+  PrintTo(stderr, "kernels: {}\n", Describe(*kernels));
   return Measure(**engine, options);
 }
 
@@ -157,15 +158,15 @@ int RunBenchCommand(const BenchOptions& options) {
   [[maybe_unused]] const bool known = SetUpLogging("warning");
   const Result<Json> speeds = Bench(options);
   if (!speeds) {
-    fmt::print(stderr, "emberbank: {}\n", speeds.error().message);
+    PrintTo(stderr, "emberbank: {}\n", speeds.error().message);
     return 1;
   }
   if (options.json) {
-    fmt::print("{}\n", DumpJson(*speeds));
+    PrintTo(stdout, "{}\n", DumpJson(*speeds));
     return 0;
   }
   for (const auto& [name, speed] : speeds->items()) {
-    fmt::print("{:<24} {:>10.2f} tok/s\n", name, speed.get<double>());
+    PrintTo(stdout, "{:<24} {:>10.2f} tok/s\n", name, speed.get<double>());
   }
   return 0;
 }

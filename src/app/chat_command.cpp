@@ -12,6 +12,7 @@
 #include "app/chat_session.h"
 #include "app/kernel_choice.h"
 #include "app/line_reader.h"
+#include "app/print.h"
 #include "app/server_app.h"
 #include "base/log.h"
 
@@ -26,7 +27,7 @@ constexpr std::string_view kHelp =
     "Ctrl-C stops a reply.\n";
 
 int Complain(const Error& error) {
-  fmt::print(stderr, "emberbank: {}\n", error.message);
+  PrintTo(stderr, "emberbank: {}\n", error.message);
   return 1;
 }
 
@@ -59,7 +60,7 @@ void Answer(ChatSession& session, LineReader& reader, const std::string& text) {
   });
   Print("\n");
   if (!said) {
-    fmt::print(stderr, "emberbank: {}\n", said.error().message);
+    PrintTo(stderr, "emberbank: {}\n", said.error().message);
   }
 }
 

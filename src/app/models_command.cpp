@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "app/print.h"
 #include "base/bytes.h"
 #include "base/json.h"
 #include "model_files/library.h"
@@ -59,7 +61,7 @@ void PrintTable(const std::vector<FoundModel>& models) {
     for (std::size_t i = 0; i + 1 < kColumns; ++i) {
       line += fmt::format("{:<{}}  ", row[i], widths[i]);
     }
-    fmt::print("{}{}\n", line, row.back());
+    PrintTo(stdout, "{}{}\n", line, row.back());
   }
 }
 
@@ -70,11 +72,12 @@ int RunModelsCommand(bool json) {
   if (json) {
     Json list = Json::array();
     std::ranges::transform(found, std::back_inserter(list), ToJson);
-    fmt::print("{}\n", DumpJson(list));
+    PrintTo(stdout, "{}\n", DumpJson(list));
     return 0;
   }
   if (found.empty()) {
-    fmt::print(
+    PrintTo(
+        stdout,
         "No models were found. Put them into a folder and name it in EMBERBANK_MODELS, or fetch "
         "one with LM Studio, "
         "Ollama or the Hugging Face tools.\n");

@@ -1,11 +1,12 @@
 #include "app/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+
+#include "app/print.h"
 
 namespace app {
 
@@ -16,7 +17,7 @@ Progress::Progress(std::string what, bool quiet)
 
 Progress::~Progress() {
   if (!quiet_ && is_terminal_) {
-    fmt::print(stderr, "\n");
+    PrintTo(stderr, "\n");
   }
 }
 
@@ -29,9 +30,9 @@ void Progress::Report(double share) {
   }
   shown_percent_ = percent;
   if (is_terminal_) {
-    fmt::print(stderr, "\r{}: {:3} %", what_, percent);
+    PrintTo(stderr, "\r{}: {:3} %", what_, percent);
   } else {
-    fmt::print(stderr, "{}: {} %\n", what_, percent);
+    PrintTo(stderr, "{}: {} %\n", what_, percent);
   }
   std::fflush(stderr);
 }

@@ -1,6 +1,5 @@
 #include "app/serve_command.h"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <memory>
 
 #include "app/kernel_choice.h"
+#include "app/print.h"
 #include "app/server_app.h"
 #include "app/stop_signals.h"
 #include "base/log.h"
@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kDrainPatience{30};
 
 int Complain(const Error& error) {
-  fmt::print(stderr, "emberbank: {}\n", error.message);
+  PrintTo(stderr, "emberbank: {}\n", error.message);
   return 1;
 }
 
