@@ -26,7 +26,9 @@ FLAGS = {
 class ServerProcess:
     def __init__(self, binary, model, name, config=None, script=None, extra=()):
         """Waits until the server answers. `script`: path of a script file, see CONTRIBUTING.md."""
-        command = [binary, "serve", model, "--host", "127.0.0.1", "--port", "0", "--served-model-name", name, *extra]
+        command = [binary, "serve", model, "--host", "127.0.0.1", "--port", "0", "--served-model-name", name]
+        # A case that leaves the temperature open must not hang on the luck of a draw.
+        command += ["--default-temperature", "0", *extra]
         for key, value in (config or {}).items():
             if key == "model_dir":
                 continue
