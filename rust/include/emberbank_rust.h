@@ -51,6 +51,10 @@ enum { EB_TOKEN_KNOWN = 1, EB_TOKEN_ADDED = 2, EB_TOKEN_SPECIAL = 4 };
 
 // `json`: the content of a tokenizer.json.
 bool eb_tokenizer_new(EbText json, EbTokenizer** out, EbBytes* error);
+// `json`: as above, but its BPE model has neither vocabulary nor merges. `tokens`: by id.
+// `merges`: 2 * n_merges texts, left and right, best first.
+bool eb_tokenizer_new_bpe(EbText json, const EbText* tokens, size_t n_tokens, const EbText* merges,
+                          size_t n_merges, EbTokenizer** out, EbBytes* error);
 void eb_tokenizer_free(EbTokenizer* tokenizer);
 
 // Added tokens written in `text` become their ids, except where they touch one of `spans` (sorted,

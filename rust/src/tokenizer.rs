@@ -2,9 +2,11 @@
 //! added tokens stay text.
 
 use crate::ffi::{bytes_out, guard, ids_out, slice, EbBytes, EbIds, EbSpan, EbText};
+use ahash::AHashMap;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value as Json;
 use std::collections::HashMap;
+use tokenizers::models::bpe::{Merges, BPE};
 use tokenizers::normalizer::Range;
 use tokenizers::tokenizer::pre_tokenizer::PreTokenizedString;
 use tokenizers::{
@@ -28,7 +30,32 @@ pub struct EbTokenizer {
 
 impl EbTokenizer {
     fn new(json: &str) -> Result<Self, String> {
-        let mut inner = Tokenizer::from_bytes(json.as_bytes()).map_err(|e| e.to_string())?;
+        Self::of(Tokenizer::from_bytes(json.as_bytes()).map_err(|e| e.to_string())?)
+    }
+
+    /// As `new`, with vocabulary and merges given beside the JSON.
+    fn new_bpe(json: &str, vocab: AHashMap<String, u32>, merges: Merges) -> Result<Self, String> {
+        let mut json: Json = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        let added: Vec<AddedToken> =
+            serde_json::from_value(json["added_tokens"].take()).map_err(|e| e.to_string())?;
+        json["added_tokens"] = Json::Array(Vec::new());
+        let flag = |name: &str| json["model"][name].as_bool().unwrap_or(false);
+        let mut builder = BPE::builder()
+            .vocab_and_merges(vocab, merges)
+            .fuse_unk(flag("fuse_unk"))
+            .byte_fallback(flag("byte_fallback"))
+            .ignore_merges(flag("ignore_merges"));
+        if let Some(unk_token) = json["model"]["unk_token"].as_str() {
+            builder = builder.unk_token(unk_token.to_string());
+        }
+        let model = builder.build().map_err(|e| e.to_string())?;
+        let mut inner = Tokenizer::from_bytes(json.to_string()).map_err(|e| e.to_string())?;
+        inner.with_model(model);
+        inner.add_tokens(added).map_err(|e| e.to_string())?;
+        Self::of(inner)
+    }
+
+    fn of(mut inner: Tokenizer) -> Result<Self, String> {
         // As transformers: a saved truncation or padding is a setting of training, not of the model.
         inner.with_truncation(None).map_err(|e| e.to_string())?;
         inner.with_padding(None);
@@ -284,6 +311,30 @@ impl DecoderRules {
 pub unsafe extern "C" fn eb_tokenizer_new(json: EbText, out: *mut *mut EbTokenizer, error: *mut EbBytes) -> bool {
     guard(error, || {
         *out = Box::into_raw(Box::new(EbTokenizer::new(json.as_str()?)?));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn eb_tokenizer_new_bpe(
+    json: EbText,
+    tokens: *const EbText,
+    n_tokens: usize,
+    merges: *const EbText,
+    n_merges: usize,
+    out: *mut *mut EbTokenizer,
+    error: *mut EbBytes,
+) -> bool {
+    guard(error, || {
+        let mut vocab = AHashMap::with_capacity(n_tokens);
+        for (id, token) in slice(tokens, n_tokens).iter().enumerate() {
+            vocab.insert(token.as_str()?.to_string(), id as u32);
+        }
+        let mut pairs = Merges::with_capacity(n_merges);
+        for pair in slice(merges, 2 * n_merges).chunks_exact(2) {
+            pairs.push((pair[0].as_str()?.to_string(), pair[1].as_str()?.to_string()));
+        }
+        *out = Box::into_raw(Box::new(EbTokenizer::new_bpe(json.as_str()?, vocab, pairs)?));
         Ok(())
     })
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <future>
 #include <optional>
 #include <utility>
 
@@ -203,6 +204,22 @@ Result<void> StartScheduler(Making& making) {
   return {};
 }
 
+// Text and weights at once: a vocabulary of 260,000 tokens takes as long as a small model.
+Result<void> MakeParts(Making& making) {
+  std::future<Result<void>> text =
+      std::async(std::launch::async, [&making] { return MakeText(making); });
+  if (!making.options.script.empty()) {  // a script is played in tokens
+    if (Result<void> made = text.get(); !made) {
+      return made;
+    }
+    Result<void> made = MakeScript(making);
+    return made ? StartScheduler(making) : made;
+  }
+  Result<void> started = StartScheduler(making);
+  Result<void> made = text.get();
+  return made ? started : made;
+}
+
 Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, const Clock& clock,
                     bool quiet) {
   Result<ChosenModel> chosen = ChooseModel(options.model);
@@ -251,16 +268,8 @@ Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& k
   for (const std::int64_t id : making->source.eos_token_ids) {
     served.eos_ids.push_back(static_cast<TokenId>(id));
   }
-  if (Result<void> made = MakeText(*making); !made) {
+  if (Result<void> made = MakeParts(*making); !made) {
     return Fail(made.error());
-  }
-  if (!options.script.empty()) {
-    if (Result<void> made = MakeScript(*making); !made) {
-      return Fail(made.error());
-    }
-  }
-  if (Result<void> started = StartScheduler(*making); !started) {
-    return Fail(started.error());
   }
   served.grammars = std::make_unique<chat::GrammarFactory>(served.tokenizer, served.eos_ids,
                                                            served.scheduler->facts().vocab_size);

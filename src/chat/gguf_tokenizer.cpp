@@ -66,17 +66,6 @@ Json AddedTokens(const GgufVocabulary& vocabulary) {
   return added;
 }
 
-Json Vocab(const GgufVocabulary& vocabulary) {
-  Json vocab = Json::object();
-  // ordered_json looks each new key up in a list; its container is filled directly.
-  auto& entries = vocab.get_ref<Json::object_t&>();
-  entries.reserve(vocabulary.tokens.size());
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    entries.emplace_back(vocabulary.tokens[id], id);
-  }
-  return vocab;
-}
-
 // BOS and EOS, where the file says that the tokenizer adds them.
 Json PostProcessor(const TokenizerFiles& files, bool bos_by_default) {
   const GgufVocabulary& vocabulary = *files.gguf;
@@ -109,7 +98,8 @@ Json PostProcessor(const TokenizerFiles& files, bool bos_by_default) {
           {"special_tokens", special}};
 }
 
-Json BpeModel(Json vocab, Json merges) {
+// Vocabulary and merges go beside the JSON: as JSON values they would cost seconds.
+Json BpeModel() {
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},
@@ -118,8 +108,8 @@ Json BpeModel(Json vocab, Json merges) {
           {"fuse_unk", false},
           {"byte_fallback", false},
           {"ignore_merges", false},
-          {"vocab", std::move(vocab)},
-          {"merges", std::move(merges)}};
+          {"vocab", Json::object()},
+          {"merges", Json::array()}};
 }
 
 Json Whole(Json added_tokens, Json model) {
@@ -130,23 +120,26 @@ Json Whole(Json added_tokens, Json model) {
           {"model", std::move(model)}};
 }
 
-Result<Json> ByteLevelBpe(const TokenizerFiles& files) {
-  const GgufVocabulary& vocabulary = *files.gguf;
-  Json merges = Json::array();
-  for (const std::string& merge : vocabulary.merges) {
+// Both use up the vocabulary.
+Result<GgufTokenizer> ByteLevelBpe(TokenizerFiles& files) {
+  GgufVocabulary& vocabulary = *files.gguf;
+  GgufTokenizer tokenizer;
+  tokenizer.merge_texts = std::move(vocabulary.merges);
+  tokenizer.merges.reserve(tokenizer.merge_texts.size());
+  for (const std::string_view merge : tokenizer.merge_texts) {
     const std::size_t space = merge.find(' ', 1);
     if (space == std::string::npos) {
       return Fail(ErrorCode::kBadModel,
                   fmt::format("The GGUF vocabulary has a merge without a space: \"{}\".", merge));
     }
-    merges.push_back(Json::array({merge.substr(0, space), merge.substr(space + 1)}));
+    tokenizer.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
   PreTokenizer pre = PreTokenizerNamed(vocabulary.pre);
   if (!pre.known) {
     spdlog::warn("The GGUF file splits words by the unknown rule \"{}\"; the default rule is used.",
                  vocabulary.pre);
   }
-  Json json = Whole(AddedTokens(vocabulary), BpeModel(Vocab(vocabulary), std::move(merges)));
+  Json json = Whole(AddedTokens(vocabulary), BpeModel());
   json["model"]["ignore_merges"] = pre.ignore_merges;
   if (pre.normalize_nfc) {
     json["normalizer"] = {{"type", "NFC"}};
@@ -157,7 +150,9 @@ Result<Json> ByteLevelBpe(const TokenizerFiles& files) {
                      {"add_prefix_space", false},
                      {"trim_offsets", false},
                      {"use_regex", false}};
-  return json;
+  tokenizer.json = DumpJson(json);
+  tokenizer.tokens = std::move(vocabulary.tokens);
+  return tokenizer;
 }
 
 // SentencePiece merges two neighbours when the joined text is a token, best score first. A list of
@@ -195,13 +190,15 @@ class MergeList {
     });
   }
 
-  [[nodiscard]] Json ToJson() const {
-    Json list = Json::array();
+  // Views of the vocabulary's tokens.
+  [[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> Pairs() const {
+    std::vector<std::pair<std::string_view, std::string_view>> pairs;
+    pairs.reserve(merges_.size());
     for (const Merge& merge : merges_) {
-      list.push_back(Json::array({vocabulary_.tokens[static_cast<std::size_t>(merge.left)],
-                                  vocabulary_.tokens[static_cast<std::size_t>(merge.right)]}));
+      pairs.emplace_back(vocabulary_.tokens[static_cast<std::size_t>(merge.left)],
+                         vocabulary_.tokens[static_cast<std::size_t>(merge.right)]);
     }
-    return list;
+    return pairs;
   }
 
  private:
@@ -252,17 +249,16 @@ Json SpaceReplacement(std::string_view from, std::string_view to) {
   return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
 }
 
-Result<Json> SentencePiece(TokenizerFiles files) {
+Result<GgufTokenizer> SentencePiece(TokenizerFiles& files) {
   MarkSpaces(*files.gguf);
-  const GgufVocabulary& vocabulary = *files.gguf;
+  GgufVocabulary& vocabulary = *files.gguf;
   if (vocabulary.scores.size() != vocabulary.tokens.size()) {
     return Fail(ErrorCode::kBadModel,
                 fmt::format("The GGUF vocabulary has {} tokens but {} scores.",
                             vocabulary.tokens.size(), vocabulary.scores.size()));
   }
   const bool prefix = vocabulary.add_space_prefix.value_or(true);
-  Json json =
-      Whole(AddedTokens(vocabulary), BpeModel(Vocab(vocabulary), MergeList(vocabulary).ToJson()));
+  Json json = Whole(AddedTokens(vocabulary), BpeModel());
   const std::string unknown = UnknownToken(files);
   json["model"]["unk_token"] = unknown.empty() ? Json(nullptr) : Json(unknown);
   json["model"]["fuse_unk"] = true;
@@ -280,31 +276,30 @@ Result<Json> SentencePiece(TokenizerFiles files) {
   }
   json["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
   json["post_processor"] = PostProcessor(files, /*bos_by_default=*/true);
-  return json;
+  GgufTokenizer tokenizer;
+  tokenizer.json = DumpJson(json);
+  tokenizer.merges = MergeList(vocabulary).Pairs();
+  tokenizer.tokens = std::move(vocabulary.tokens);  // their addresses stay
+  return tokenizer;
 }
 
 }  // namespace
 
-Result<std::string> GgufTokenizerJson(const TokenizerFiles& files) {
+Result<GgufTokenizer> MakeGgufTokenizer(TokenizerFiles files) {
   const GgufVocabulary& vocabulary = *files.gguf;
   if (vocabulary.tokens.empty()) {
     return Fail(ErrorCode::kBadModel, "The GGUF file has no tokens (tokenizer.ggml.tokens).");
   }
-  Result<Json> json = Fail(ErrorCode::kBadModel, "");
   if (vocabulary.model == "gpt2") {
-    json = ByteLevelBpe(files);
-  } else if (vocabulary.model == "llama") {
-    json = SentencePiece(files);
-  } else {
-    return Fail(
-        ErrorCode::kBadModel,
-        fmt::format("The GGUF tokenizer kind \"{}\" is not supported; \"gpt2\" and \"llama\" are.",
-                    vocabulary.model));
+    return ByteLevelBpe(files);
   }
-  if (!json) {
-    return Fail(json.error());
+  if (vocabulary.model == "llama") {
+    return SentencePiece(files);
   }
-  return DumpJson(*json);
+  return Fail(
+      ErrorCode::kBadModel,
+      fmt::format("The GGUF tokenizer kind \"{}\" is not supported; \"gpt2\" and \"llama\" are.",
+                  vocabulary.model));
 }
 
 }  // namespace chat

@@ -2,6 +2,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -9,11 +11,20 @@
 
 namespace chat {
 
-// The vocabulary of a GGUF file (files.gguf must be there) as a Hugging Face tokenizer.json, so
-// that one library tokenizes for both. Control tokens become special added tokens, user-defined
-// ones plain added tokens. Errors (kBadModel): a kind of vocabulary that is not known, lists of
-// unequal length.
-[[nodiscard]] Result<std::string> GgufTokenizerJson(const model_files::TokenizerFiles& files);
+// The vocabulary of a GGUF file in the terms of a Hugging Face tokenizer.json, so that one library
+// tokenizes for both.
+struct GgufTokenizer {
+  std::string json;                 // a tokenizer.json whose model has no vocabulary and no merges
+  std::vector<std::string> tokens;  // by id
+  std::vector<std::pair<std::string_view, std::string_view>> merges;  // best first
+  // What `merges` points into where it is not `tokens`.
+  std::vector<std::string> merge_texts;
+};
+
+// `files.gguf` must be there; its vocabulary is used up. Control tokens become special added
+// tokens, user-defined ones plain added tokens. Errors (kBadModel): a kind of vocabulary that is
+// not known, lists of unequal length.
+[[nodiscard]] Result<GgufTokenizer> MakeGgufTokenizer(model_files::TokenizerFiles files);
 
 // How a byte-level vocabulary splits text into words, by GGUF's tokenizer.ggml.pre.
 struct PreTokenizer {

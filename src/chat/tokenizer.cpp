@@ -27,6 +27,24 @@ constexpr std::size_t kLargeText = 1U << 20U;
 // GB of memory for a moment.
 constexpr std::size_t kAlwaysCounted = 4U << 20U;
 
+EbTokenizer* NewFromGguf(const GgufTokenizer& gguf, RustBytes& error) {
+  std::vector<EbText> tokens;
+  tokens.reserve(gguf.tokens.size());
+  for (const std::string& token : gguf.tokens) {
+    tokens.push_back(AsText(token));
+  }
+  std::vector<EbText> merges;
+  merges.reserve(2 * gguf.merges.size());
+  for (const auto& [left, right] : gguf.merges) {
+    merges.push_back(AsText(left));
+    merges.push_back(AsText(right));
+  }
+  EbTokenizer* rust = nullptr;
+  (void)eb_tokenizer_new_bpe(AsText(gguf.json), tokens.data(), tokens.size(), merges.data(),
+                             gguf.merges.size(), &rust, error.out());
+  return rust;
+}
+
 // Ids that no token of ours has are passed on as one that is unknown to all.
 std::uint32_t ToRust(TokenId token) { return static_cast<std::uint32_t>(token); }
 
@@ -48,18 +66,18 @@ Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const model_files::TokenizerFiles& files) {
-  std::string from_gguf;
-  if (files.gguf.has_value()) {
-    Result<std::string> json = GgufTokenizerJson(files);
-    if (!json) {
-      return Fail(json.error());
-    }
-    from_gguf = std::move(*json);
-  }
-  const std::string& json = files.gguf.has_value() ? from_gguf : files.tokenizer_json;
   EbTokenizer* rust = nullptr;
   RustBytes error;
-  if (!eb_tokenizer_new(AsText(json), &rust, error.out())) {
+  if (files.gguf.has_value()) {
+    const Result<GgufTokenizer> gguf = MakeGgufTokenizer(files);
+    if (!gguf) {
+      return Fail(gguf.error());
+    }
+    rust = NewFromGguf(*gguf, error);
+  } else {
+    (void)eb_tokenizer_new(AsText(files.tokenizer_json), &rust, error.out());
+  }
+  if (rust == nullptr) {
     return Fail(ErrorCode::kBadModel,
                 fmt::format("The tokenizer cannot be used: {}.", error.str()));
   }
