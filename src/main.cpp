@@ -8,6 +8,7 @@
 #include "app/chat_command.h"
 #include "app/models_command.h"
 #include "app/options.h"
+#include "app/parse_command.h"
 #include "app/serve_command.h"
 
 namespace {
@@ -19,6 +20,7 @@ struct Run {
   int operator()(const app::ModelsOptions& options) const {
     return app::RunModelsCommand(options.json);
   }
+  int operator()(const app::ParseOptions& options) const { return app::RunParseCommand(options); }
 };
 
 int RunCommand(const std::vector<std::string>& arguments) {

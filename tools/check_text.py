@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 LIMIT_BYTES = 500_000
+# What models write in other languages, to be read by who knows them.
+OTHER_LANGUAGES = {"src/parsers/minimax_tagless.cpp"}
 SOURCES = {".cpp", ".h", ".rs", ".py", ".cmake", ".sh", ".toml"}
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -23,7 +25,7 @@ for name in filter(None, files):
         problems.append(f"{name}: holds a private key")
     if path.suffix in SOURCES:
         for number, line in enumerate(data.split(b"\n"), 1):
-            if not line.isascii():
+            if not line.isascii() and name not in OTHER_LANGUAGES:
                 problems.append(f"{name}:{number}: not ASCII")
             if line != line.rstrip():
                 problems.append(f"{name}:{number}: blanks at the end of the line")

@@ -63,6 +63,9 @@ bool eb_tokenizer_encode(const EbTokenizer* tokenizer, EbText text, const EbSpan
                          size_t n_spans, bool add_special, EbIds* out, EbBytes* error);
 bool eb_tokenizer_decode(const EbTokenizer* tokenizer, const uint32_t* ids, size_t n_ids,
                          bool skip_special, EbBytes* out, EbBytes* error);
+// A further token, known by its id and its bytes only: no text is encoded to it. To be called
+// before the tokenizer is used.
+void eb_tokenizer_append(EbTokenizer* tokenizer, EbText bytes);
 // -1 when there is none.
 int64_t eb_tokenizer_find(const EbTokenizer* tokenizer, EbText token);
 // One past the largest id.

@@ -35,6 +35,12 @@ impl EbText {
 
     /// # Safety
     /// The caller's pointer and size describe readable memory.
+    pub unsafe fn as_bytes<'a>(self) -> &'a [u8] {
+        slice(self.data, self.size)
+    }
+
+    /// # Safety
+    /// The caller's pointer and size describe readable memory.
     pub unsafe fn as_str<'a>(self) -> Result<&'a str, String> {
         std::str::from_utf8(slice(self.data, self.size)).map_err(|e| format!("the text is not valid UTF-8: {e}"))
     }

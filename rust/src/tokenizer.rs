@@ -380,6 +380,14 @@ pub unsafe extern "C" fn eb_tokenizer_decode(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn eb_tokenizer_append(tokenizer: *mut EbTokenizer, bytes: EbText) {
+    let table = &mut *tokenizer;
+    table.bytes.extend_from_slice(bytes.as_bytes());
+    table.offsets.push(table.bytes.len());
+    table.flags.push(KNOWN);
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn eb_tokenizer_find(tokenizer: *const EbTokenizer, token: EbText) -> i64 {
     match token.as_str() {
         Ok(text) => (*tokenizer).inner.token_to_id(text).map_or(-1, i64::from),

@@ -9,10 +9,15 @@ ChoiceText::ChoiceText(const ServedModel& model, const GenerationInput& input,
                        const GenerationOptions& options, int index)
     : eos_ids_(model.eos_ids),
       index_(index),
-      detokenizer_(*model.tokenizer, {.skip_special = options.skip_special_tokens}),
+      detokenizer_(*model.tokenizer,
+                   {.skip_special = options.skip_special_tokens,
+                    .shown = options.parse_output ? &model.parser_markers : nullptr}),
       stop_(options.stop, options.include_stop_text) {
   if (options.parse_output) {
-    parser_ = model.parser_format->make({.tools = input.tools, .prompt_tail = input.prompt_tail});
+    parser_ = model.parser_format->make({.tools = input.tools,
+                                         .prompt_tail = model.scripted_prompt_tail.empty()
+                                                            ? input.prompt_tail
+                                                            : model.scripted_prompt_tail});
   }
 }
 

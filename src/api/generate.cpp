@@ -39,6 +39,9 @@ Result<int> MaxTokens(const ServedModel& model, const GenerationInput& input,
                             model.context_length, longest,
                             left == 0 ? " That leaves no room for a reply." : ""));
   }
+  if (model.scripted_tokens > 0) {
+    return model.scripted_tokens;
+  }
   std::int64_t wanted = options.max_tokens > 0 ? options.max_tokens : model.default_max_tokens;
   wanted = wanted > 0 ? std::min(wanted, left) : left;
   return static_cast<int>(std::min<std::int64_t>(wanted, std::numeric_limits<int>::max()));

@@ -6,8 +6,9 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
-#include <random>
 #include <utility>
+
+#include "base/random_id.h"
 
 namespace api {
 namespace {
@@ -171,16 +172,6 @@ std::int64_t UnixNow() {
       .count();
 }
 
-std::string MakeId(std::string_view prefix) {
-  static constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  std::uniform_int_distribution<std::size_t> letter(0, kLetters.size() - 1);
-  std::string id(prefix);
-  for (int i = 0; i < 24; ++i) {
-    id += kLetters[letter(random)];
-  }
-  return id;
-}
+std::string MakeId(std::string_view prefix) { return std::string(prefix) + RandomId(24); }
 
 }  // namespace api

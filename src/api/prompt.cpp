@@ -16,7 +16,8 @@ bool IsSystem(const chat::Message& message) {
 }  // namespace
 
 Result<chat::RenderedPrompt> RenderPrompt(const ServedModel& model,
-                                          const chat::Conversation& conversation) {
+                                          const chat::Conversation& given) {
+  const chat::Conversation conversation = model.chat_template->Adapted(given);
   Result<chat::RenderedPrompt> prompt =
       model.chat_template->Render(conversation, model.context_length);
   const auto begin = conversation.messages.begin() + (conversation.messages.empty() ? 0 : 1);

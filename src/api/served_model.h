@@ -39,6 +39,9 @@ struct ServedModel {
   std::shared_ptr<const chat::ChatTemplate> chat_template;  // never null
   std::unique_ptr<chat::GrammarFactory> grammars;
   const parsers::ParserFormat* parser_format = nullptr;  // never null
+  int scripted_tokens = 0;           // of a script, which max_tokens does not cut: how many it has
+  std::string scripted_prompt_tail;  // of a script: what the parser takes for the prompt's end
+  std::vector<TokenId> parser_markers;  // special tokens that it has to see
   std::unique_ptr<scheduler::Scheduler> scheduler;
   int bank_block_tokens = 0;  // prompts are banked in blocks of so many tokens; 0: not at all
   bool adds_bos = false;      // for /v1/completions: the tokenizer's own rule

@@ -32,7 +32,8 @@ struct Making {
   ChosenModel chosen;
   model_files::ModelSource source;
   std::unique_ptr<api::ServedModel> served = std::make_unique<api::ServedModel>();
-  std::optional<engine::Script> script = {};
+  std::optional<ScriptFile> script_file = {};  // with --script
+  std::optional<engine::Script> script = {};   // the same in tokens
 };
 
 std::int64_t WantedContextLength(const Making& making) {
@@ -91,6 +92,34 @@ bool AddsBos(const chat::Tokenizer& tokenizer) {
          with->front() != without->front();
 }
 
+// The wire format that a flag names, else that of the template.
+void ChooseParser(Making& making) {
+  api::ServedModel& served = *making.served;
+  served.parser_format = &parsers::FormatOfTemplate(served.chat_template->source());
+  for (const std::string& name :
+       {making.options.reasoning_parser, making.options.tool_call_parser}) {
+    if (name.empty() || name == "auto") {
+      continue;
+    }
+    if (const parsers::ParserFormat* format = parsers::FindFormat(name); format != nullptr) {
+      served.parser_format = format;
+      continue;
+    }
+    // A command line written for another server has to start.
+    std::string names;
+    for (const parsers::ParserFormat* format : parsers::All()) {
+      names += (names.empty() ? "" : ", ") + std::string(format->name);
+    }
+    spdlog::warn("there is no parser \"{}\" ({}); {} is used", name, names,
+                 served.parser_format->name);
+  }
+  for (const std::string_view marker : served.parser_format->markers) {
+    if (const TokenId token = served.tokenizer->Find(marker); token >= 0) {
+      served.parser_markers.push_back(token);
+    }
+  }
+}
+
 Result<void> MakeText(Making& making) {
   api::ServedModel& served = *making.served;
   Result<std::shared_ptr<const chat::Tokenizer>> tokenizer =
@@ -115,13 +144,7 @@ Result<void> MakeText(Making& making) {
                  making.source.name);
   }
   served.adds_bos = AddsBos(*served.tokenizer);
-  served.parser_format = parsers::FindFormat("plain_text");
-  for (const parsers::ParserFormat* format : parsers::All()) {
-    if (format->matches(served.chat_template->source())) {
-      served.parser_format = format;
-      break;
-    }
-  }
+  ChooseParser(making);
   return {};
 }
 
@@ -131,16 +154,20 @@ Result<void> MakeScript(Making& making) {
     return Fail(ErrorCode::kBadModel,
                 fmt::format("{} names no end token, which a script needs.", making.source.name));
   }
-  Result<ScriptFile> file =
-      ReadScript(making.options.script, *served.tokenizer, served.eos_ids.front());
-  if (!file) {
-    return Fail(file.error());
+  const ScriptFile& file = *making.script_file;
+  engine::Script script{.tokens = {},
+                        .eos = served.eos_ids.front(),
+                        .vocab_size = served.tokenizer->vocab_size(),
+                        .prefill_delay_s = file.prefill_delay_s,
+                        .fails_at_end = file.fails_at_end};
+  const int first = script.vocab_size - static_cast<int>(file.chunks.size());
+  for (TokenId token = first; token < script.vocab_size; ++token) {
+    script.tokens.push_back(token);
   }
-  file->script.vocab_size = served.tokenizer->vocab_size();
-  if (file->ends_by_length) {
-    served.default_max_tokens = static_cast<int>(file->script.tokens.size());
-  }
-  making.script = std::move(file->script);
+  // Its end comes as a token too, unless it is cut.
+  served.scripted_tokens = static_cast<int>(script.tokens.size()) + (file.ends_by_length ? 0 : 1);
+  served.scripted_prompt_tail = file.prompt_tail;
+  making.script = std::move(script);
   return {};
 }
 
@@ -235,12 +262,22 @@ Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, co
   if (!scripted && models::FindFamily(source->model_type) == nullptr) {
     return Fail(engine::LoadEngine(*source, {}).error());  // says which types there are
   }
+  std::optional<ScriptFile> script_file;
+  if (scripted) {
+    Result<ScriptFile> read = ReadScript(options.script);
+    if (!read) {
+      return Fail(read.error());
+    }
+    source->tokenizer.extra_tokens = read->chunks;
+    script_file = std::move(*read);
+  }
   return Making{.options = options,
                 .kernels = kernels,
                 .clock = clock,
                 .quiet = quiet,
                 .chosen = std::move(*chosen),
-                .source = std::move(*source)};
+                .source = std::move(*source),
+                .script_file = std::move(script_file)};
 }
 
 std::string DescribeSource(const model_files::ModelSource& source, const std::string& name) {

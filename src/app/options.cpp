@@ -40,10 +40,13 @@ std::vector<Setting> SettingsOf(Options& options) {
   if (auto* bench = std::get_if<BenchOptions>(&options)) {
     return BenchSettings(*bench);
   }
+  if (auto* parse = std::get_if<ParseOptions>(&options)) {
+    return ParseSettings(*parse);
+  }
   return ModelsSettings(std::get<ModelsOptions>(options));
 }
 
-using Commands = std::array<Command, 4>;
+using Commands = std::array<Command, 5>;
 
 Commands MakeCommands() {
   return {{
@@ -51,6 +54,9 @@ Commands MakeCommands() {
       {.name = "chat", .help = "Talk to a model in the terminal", .options = ChatOptions{}},
       {.name = "models", .help = "List the models on this machine", .options = ModelsOptions{}},
       {.name = "bench", .help = "Measure a model's speed", .options = BenchOptions{}},
+      {.name = "parse",
+       .help = "Show what a client would get of a model's text (JSON lines from stdin)",
+       .options = ParseOptions{}},
   }};
 }
 
@@ -134,9 +140,9 @@ std::optional<std::string> DescribeExtras(const Command& command) {
 std::string DescribeMissingCommand(const CLI::App& program) {
   const std::vector<std::string> extras = program.remaining();
   return extras.empty()
-             ? "A command is needed: serve, chat, models or bench; see `emberbank --help`."
+             ? "A command is needed: serve, chat, models, bench or parse; see `emberbank --help`."
              : fmt::format(
-                   "Unknown command \"{}\"; the commands are serve, chat, models and bench.",
+                   "Unknown command \"{}\"; the commands are serve, chat, models, bench and parse.",
                    extras.front());
 }
 

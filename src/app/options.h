@@ -25,6 +25,9 @@ struct ServeOptions {
   int max_tokens = 0;                 // of a reply, where the request says nothing; 0: what fits
   std::int64_t context_length = 0;    // tokens; 0: the model's own
   bool prefix_cache = true;
+  std::string tool_call_parser;         // wire format; empty or "auto": the template's
+  std::string reasoning_parser;         // the same, where the first is not given
+  bool auto_tool_choice = true;         // always
   double cache_memory_percent = 40.0;   // of the memory that the weights leave
   std::uint64_t cache_memory_mb = 0;    // MiB for K and V; 0: by percent
   int kv_bits = 16;                     // 32 or 16
@@ -72,7 +75,12 @@ struct BenchOptions {
   bool json = false;
 };
 
-using Options = std::variant<ServeOptions, ChatOptions, ModelsOptions, BenchOptions>;
+// `emberbank parse`.
+struct ParseOptions {
+  std::string format;  // empty: as each line says
+};
+
+using Options = std::variant<ServeOptions, ChatOptions, ModelsOptions, BenchOptions, ParseOptions>;
 
 // Nothing to run: what to print, and the exit code (0: to stdout, else to stderr).
 struct Farewell {

@@ -145,9 +145,9 @@ TEST(Options, ACommandLineOfRapidMlxStartsAndSaysWhatHasNoEffect) {
   EXPECT_EQ(serve.log_level, "debug");
   EXPECT_EQ(serve.kv_bits, 16);
   const std::vector<std::string> quiet = {
-      "--kv-bits 8",   "--enable-auto-tool-choice", "--no-mllm",          "--no-think",
-      "--yes",         "--reasoning-parser",        "--tool-call-parser", "--kv-cache-turboquant",
-      "--cors-origins"};
+      "--kv-bits 8", "--no-mllm", "--no-think", "--yes", "--kv-cache-turboquant", "--cors-origins"};
+  EXPECT_EQ(serve.tool_call_parser, "hermes");
+  EXPECT_EQ(serve.reasoning_parser, "qwen3");
   EXPECT_EQ(serve.without_effect, quiet);
 }
 

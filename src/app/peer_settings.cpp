@@ -10,7 +10,7 @@ namespace {
 
 // By the number of values. Collected from the argument parsers of rapid-mlx 0.16.10 and vllm-mlx
 // 0.6.0, and from the flags of the field that a later version of this server will honour.
-constexpr std::array<std::string_view, 55> kFlags = {
+constexpr std::array<std::string_view, 54> kFlags = {
     "allow-unauthenticated-public",
     "continuous-batching",
     "cua-only",
@@ -20,7 +20,6 @@ constexpr std::array<std::string_view, 55> kFlags = {
     "disable-version-check",
     "disk-stream",
     "enable-audio",
-    "enable-auto-tool-choice",
     "enable-ddtree",
     "enable-dflash",
     "enable-local-search",
@@ -67,7 +66,7 @@ constexpr std::array<std::string_view, 55> kFlags = {
     "use-paged-cache",
     "yes",
 };
-constexpr std::array<std::string_view, 108> kValues = {
+constexpr std::array<std::string_view, 106> kValues = {
     "auto-unload-idle-seconds",
     "chunked-prefill-tokens",
     "completion-batch-size",
@@ -141,7 +140,6 @@ constexpr std::array<std::string_view, 108> kValues = {
     "prefix-trie-cache-memory-mb",
     "prefix-trie-cache-size",
     "rate-limit",
-    "reasoning-parser",
     "rerank-instruction",
     "rerank-max-documents",
     "rerank-max-length",
@@ -169,7 +167,6 @@ constexpr std::array<std::string_view, 108> kValues = {
     "suffix-min-confidence",
     "suffix-min-draft-len",
     "tensorfold-lanes",
-    "tool-call-parser",
     "video-output-dir",
     "vision-max-pixels",
     "vision-min-pixels",

@@ -228,6 +228,16 @@ std::vector<Setting> ServeSettings(ServeOptions& options) {
   settings.push_back(LogLevel(options));
   AddSamplingDefaults(settings, options);
   settings.push_back(Text("script", "FILE", "", options.script));
+  settings.push_back(
+      Text("tool-call-parser", "NAME",
+           "Wire format of the model's tool calls (default: found from its template)",
+           options.tool_call_parser));
+  settings.push_back(Text("reasoning-parser", "NAME",
+                          "The same, where --tool-call-parser does not say it",
+                          options.reasoning_parser));
+  settings.push_back(Switch("enable-auto-tool-choice",
+                            "Accepted for other servers' sake: calls are always parsed",
+                            options.auto_tool_choice));
   return settings;
 }
 
@@ -253,6 +263,11 @@ std::vector<Setting> ChatSettings(ChatOptions& options) {
 
 std::vector<Setting> ModelsSettings(ModelsOptions& options) {
   return {Switch("json", "Print one JSON array", options.json)};
+}
+
+std::vector<Setting> ParseSettings(ParseOptions& options) {
+  return {Text("format", "NAME", "Wire format of all lines (default: as each line says)",
+               options.format)};
 }
 
 std::vector<Setting> BenchSettings(BenchOptions& options) {

@@ -14,6 +14,7 @@ namespace app {
 [[nodiscard]] std::vector<Setting> ChatSettings(ChatOptions& options);
 [[nodiscard]] std::vector<Setting> ModelsSettings(ModelsOptions& options);
 [[nodiscard]] std::vector<Setting> BenchSettings(BenchOptions& options);
+[[nodiscard]] std::vector<Setting> ParseSettings(ParseOptions& options);
 
 // Flags of rapid-mlx's and vllm-mlx's `serve` that do nothing here yet: accepted with the same
 // number of values, so that a command line written for them starts. Their names are noted in

@@ -1,5 +1,6 @@
 #include "chat/detokenizer.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,9 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, Options options)
     : tokenizer_(tokenizer), options_(options) {}
 
 std::string Detokenizer::Push(TokenId token) {
-  if (options_.skip_special && tokenizer_.IsSpecial(token)) {
+  if (options_.skip_special && tokenizer_.IsSpecial(token) &&
+      (options_.shown == nullptr ||
+       std::ranges::find(*options_.shown, token) == options_.shown->end())) {
     return {};
   }
   std::string_view bytes = tokenizer_.TokenBytes(token);

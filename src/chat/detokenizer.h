@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "chat/tokenizer.h"
 
@@ -14,6 +15,8 @@ class Detokenizer {
  public:
   struct Options {
     bool skip_special = true;
+    // Special tokens that are not left out all the same; may be null, else it outlives this.
+    const std::vector<TokenId>* shown = nullptr;
     bool at_text_start = false;
   };
   Detokenizer(const Tokenizer& tokenizer, Options options);

@@ -14,6 +14,7 @@
 #include "chat/control_text.h"
 #include "chat/rust_call.h"
 #include "chat/template_variables.h"
+#include "chat/tools_as_text.h"
 
 namespace chat {
 namespace {
@@ -67,6 +68,24 @@ bool TakesArgumentsAsText(const Compiled& compiled, const model_files::Tokenizer
   return python_repr && text->find(fmt::format("{{\"{}\"", kProbeKey)) != std::string::npos;
 }
 
+// Does the template print what is offered, or at least what was called? One that knows calls but no
+// offers (DeepSeek V3's) is left as it is: its calls have a form of their own.
+bool ShowsTools(const Compiled& compiled, const model_files::TokenizerFiles& files) {
+  const Result<std::string> text =
+      compiled.Render(TemplateVariables(ProbeConversation(), compiled.habits, files));
+  return text && (text->find("A probe.") != std::string::npos ||
+                  text->find("probe_value") != std::string::npos);
+}
+
+bool KnowsSystem(const Compiled& compiled, const model_files::TokenizerFiles& files) {
+  Conversation probe;
+  probe.messages = {{.role = Role::kSystem, .content = "probe_system"},
+                    {.role = Role::kUser, .content = "Probe."}};
+  const Result<std::string> text =
+      compiled.Render(TemplateVariables(probe, compiled.habits, files));
+  return text && text->find("probe_system") != std::string::npos;
+}
+
 Result<Compiled> Compile(std::string source, const model_files::TokenizerFiles& files,
                          const Tokenizer& tokenizer) {
   Compiled compiled{.source = std::move(source), .rust = nullptr, .habits = {}, .controls = {}};
@@ -79,6 +98,8 @@ Result<Compiled> Compile(std::string source, const model_files::TokenizerFiles& 
   compiled.rust.reset(rust);
   compiled.habits.knows_developer = compiled.source.find("developer") != std::string::npos;
   compiled.habits.arguments_as_text = TakesArgumentsAsText(compiled, files);
+  compiled.habits.shows_tools = ShowsTools(compiled, files);
+  compiled.habits.knows_system = KnowsSystem(compiled, files);
   compiled.controls = ControlSetsOf(tokenizer, compiled.source);
   return compiled;
 }
@@ -110,6 +131,10 @@ struct ChatTemplate::Impl {
   bool is_fallback = false;
   Compiled main;
   std::optional<Compiled> tool_use;
+
+  [[nodiscard]] const Compiled& For(const Conversation& conversation) const {
+    return !conversation.tools.empty() && tool_use.has_value() ? *tool_use : main;
+  }
 
   [[nodiscard]] Result<std::string> RenderText(const Compiled& compiled, const Json& variables,
                                                bool continue_final) const {
@@ -185,10 +210,16 @@ bool ChatTemplate::is_fallback() const { return impl_->is_fallback; }
 
 const std::string& ChatTemplate::source() const { return impl_->main.source; }
 
+Conversation ChatTemplate::Adapted(const Conversation& conversation) const {
+  const TemplateHabits& habits = impl_->For(conversation).habits;
+  return habits.shows_tools || !UsesTools(conversation)
+             ? conversation
+             : WithToolsAsText(conversation, habits.knows_system);
+}
+
 Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation,
                                             std::optional<std::int64_t> context_length) const {
-  const bool with_tools = !conversation.tools.empty() && impl_->tool_use.has_value();
-  const Compiled& compiled = with_tools ? *impl_->tool_use : impl_->main;
+  const Compiled& compiled = impl_->For(conversation);
   Json variables = TemplateVariables(conversation, compiled.habits, impl_->special_tokens);
   const bool continue_final = conversation.continue_final_message && !conversation.messages.empty();
   if (continue_final) {

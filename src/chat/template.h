@@ -34,10 +34,15 @@ class ChatTemplate {
   [[nodiscard]] bool is_fallback() const;
   [[nodiscard]] const std::string& source() const;
 
-  // Renders and encodes. A developer role becomes system where the template has none for it;
-  // tool-call arguments are given as mappings or strings, whichever the template prints. Errors
-  // (kInvalidRequest): the template's own raise_exception message; kContextLengthExceeded when the
-  // text cannot fit `context_length` (Tokenizer::CheckLength).
+  // The conversation as this template can show it: where it has nothing for tools, they stand in
+  // the text (tools_as_text.h).
+  [[nodiscard]] Conversation Adapted(const Conversation& conversation) const;
+
+  // Renders and encodes. A
+  // developer role becomes system where the template has none for it; tool-call arguments are given
+  // as mappings or strings, whichever the template prints. Errors (kInvalidRequest): the template's
+  // own raise_exception message; kContextLengthExceeded when the text cannot fit `context_length`
+  // (Tokenizer::CheckLength).
   [[nodiscard]] Result<RenderedPrompt> Render(
       const Conversation& conversation, std::optional<std::int64_t> context_length = {}) const;
 

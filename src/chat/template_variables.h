@@ -13,6 +13,8 @@ namespace chat {
 struct TemplateHabits {
   bool arguments_as_text = false;  // prints tool-call arguments as they are: they must be JSON text
   bool knows_developer = false;    // has a developer role
+  bool knows_system = true;        // prints system messages
+  bool shows_tools = true;         // prints tools or calls
 };
 
 // The variables of a chat template, as transformers' apply_chat_template names and fills them.

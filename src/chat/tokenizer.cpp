@@ -83,6 +83,9 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const model_files::Toke
   }
   auto impl = std::make_unique<Impl>();
   impl->rust.reset(rust);
+  for (const std::string& bytes : files.extra_tokens) {
+    eb_tokenizer_append(rust, AsText(bytes));
+  }
   impl->vocab_size = static_cast<int>(eb_tokenizer_size(rust));
   for (TokenId id = 0; id < impl->vocab_size; ++id) {
     std::uint8_t flags = 0;

@@ -37,6 +37,10 @@ struct ParserOptions {
 //   namespace parsers::<file name> { extern constinit const ParserFormat kFormat{...}; }
 struct ParserFormat {
   std::string_view name;
+  // Other names that the format goes by: those of other servers, of its models.
+  std::span<const std::string_view> aliases = {};
+  // Special tokens whose text the parser has to see.
+  std::span<const std::string_view> markers = {};
   // Is this the wire format of a model with that chat template?
   bool (*matches)(std::string_view chat_template);
   std::unique_ptr<StreamParser> (*make)(const ParserOptions& options);
@@ -45,7 +49,11 @@ struct ParserFormat {
 // Every format, in file-name order.
 [[nodiscard]] std::span<const ParserFormat* const> All();
 
-// By name; nullptr when there is none.
+// By name or alias; nullptr when there is none.
 [[nodiscard]] const ParserFormat* FindFormat(std::string_view name);
+
+// The format of a model with that chat template; hermes where none says that it is: the
+// prompt then describes the tools itself (chat/tools_as_text.h).
+[[nodiscard]] const ParserFormat& FormatOfTemplate(std::string_view chat_template);
 
 }  // namespace parsers

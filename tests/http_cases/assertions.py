@@ -134,7 +134,7 @@ def check(assertion, answers):
         else:
             try:
                 ok = OPERATIONS[op](value, assertion.get("value"))
-            except TypeError:
+            except (TypeError, ValueError):
                 ok = False
         if not ok:
             detail = "" if value is not MISSING else f"; answer {short(answer.get('text'))}"

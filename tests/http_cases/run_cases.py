@@ -32,10 +32,13 @@ STEPS = {"start", "send", "send_all", "send_async", "send_many", "send_and_close
 
 def expand(value, variables):
     """{{repeat:N:TEXT}} and $NAMES in every string of `value`."""
+    if isinstance(value, str) and value in variables:
+        return variables[value]  # of any kind
     if isinstance(value, str):
         value = re.sub(r"\{\{repeat:(\d+):(.*?)\}\}", lambda m: m[2] * int(m[1]), value, flags=re.S)
         for name, text in variables.items():
-            value = value.replace(name, text)
+            if isinstance(text, str):
+                value = value.replace(name, text)
         return value
     if isinstance(value, list):
         return [expand(v, variables) for v in value]
@@ -97,14 +100,16 @@ class CaseRun:
         if self.own:
             self.own.stop()
         self.config = config
-        script = None
+        script, extra = None, ()
         backend = self.case["input"].get("backend")
         if isinstance(backend, dict):
             script = f"{self.folder.name}/script.json"
             write_script(script, backend)
+            if backend.get("format"):
+                extra = ("--tool-call-parser", backend["format"])
         model = expand(config.get("model_dir", self.model), self.variables())
         try:
-            self.own = ServerProcess(self.args.server, model, NAME, config, script)
+            self.own = ServerProcess(self.args.server, model, NAME, config, script, extra)
         except StartFailed as failure:
             if not may_fail:
                 raise
@@ -113,7 +118,20 @@ class CaseRun:
     def variables(self):
         port = (self.own or self.shared()).port if not self.start_error else 0
         canary = {"$CANARY": str(self.canary.port)} if self.canary else {}
-        return {"$MODEL": NAME, "$PORT": str(port), "$TMP": self.folder.name, **canary}
+        return {"$MODEL": NAME, "$PORT": str(port), "$TMP": self.folder.name, **canary, **self.earlier()}
+
+    def earlier(self):
+        """$r1.content, $r1.tool_calls.0.id ...: parts of earlier chat answers."""
+        found = {}
+        for name, answer in self.answers.items():
+            choices = (answer.get("body") or {}).get("choices") or [{}]
+            message = choices[0].get("message") or {}
+            found[f"${name}.content"] = message.get("content")
+            found[f"${name}.reasoning"] = message.get("reasoning_content")
+            found[f"${name}.tool_calls"] = message.get("tool_calls")
+            for i, call in enumerate(message.get("tool_calls") or []):
+                found[f"${name}.tool_calls.{i}.id"] = call["id"]
+        return found
 
     def send(self, request, name=None, **options):
         if self.start_error:

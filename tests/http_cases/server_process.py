@@ -76,7 +76,8 @@ class ServerProcess:
 
 def write_script(path, backend):
     """A case's scripted backend in the form `serve --script` reads."""
-    script = {k: backend[k] for k in ("chunks", "chunks_hex", "finish", "prefill_delay_s") if k in backend}
+    script = {k: backend[k] for k in ("chunks", "chunks_hex", "finish", "prefill_delay_s", "prompt_tail")
+              if k in backend}
     if "chunks" not in script and "chunks_hex" not in script:
         script["chunks"] = [backend["raw"]]
     with open(path, "w", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ def parse_events(raw):
 
 def summarize_chat(chunks):
     """Of a chat or text completion."""
-    content, reasoning, calls, finish_values, usage = "", "", {}, [], None
+    content, reasoning, calls, finish_values, usage, first_tool_delta = "", "", {}, [], None, None
     for chunk in chunks:
         usage = chunk.get("usage") or usage
         for choice in chunk.get("choices") or []:
@@ -29,6 +29,7 @@ def summarize_chat(chunks):
             reasoning += delta.get("reasoning_content") or ""
             finish_values.append(choice.get("finish_reason"))
             for call in delta.get("tool_calls") or []:
+                first_tool_delta = first_tool_delta or call
                 merged = calls.setdefault(call["index"], {"id": None, "function": {"name": "", "arguments": ""}})
                 merged["id"] = call.get("id") or merged["id"]
                 for key in ("name", "arguments"):
@@ -38,6 +39,7 @@ def summarize_chat(chunks):
         "content": content,
         "reasoning": reasoning,
         "tool_calls": [calls[i] for i in sorted(calls)],
+        "first_tool_delta": first_tool_delta,
         "finish_values": finish_values,
         "finish_reasons": [v for v in finish_values if v is not None],
         "usage": usage,

@@ -1,0 +1,233 @@
+// Every format, by the cases of tests/fixtures/parse_cases: whatever the pieces in which a text
+// comes, and wherever it is cut, the result is the same, and nothing is lost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "parsers/parser.h"
+
+namespace parsers {
+namespace {
+
+struct Case {
+  Json line;
+  std::vector<chat::ToolSpec> tools;
+  std::string raw;
+  std::string prompt_tail;
+  const ParserFormat* format = nullptr;
+};
+
+std::vector<Case> ReadCases() {
+  std::vector<Case> cases;
+  const std::filesystem::path folder =
+      std::string(EMBERBANK_SOURCE_DIR) + "/tests/fixtures/parse_cases";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);) {
+      Case read;
+      read.line = ParseJson(line).value();
+      if (read.line["tool_choice"] != "none") {
+        for (const Json& tool : read.line["tools"]) {
+          const Json& function = tool["function"];
+          read.tools.push_back({.name = function["name"],
+                                .parameters = function.value("parameters", Json()),
+                                .original = tool});
+        }
+      }
+      read.raw = read.line["raw"];
+      read.prompt_tail = read.line["prompt_tail"].is_string() ? read.line["prompt_tail"] : "";
+      read.format = FindFormat(read.line["format"].get<std::string>());
+      EXPECT_NE(read.format, nullptr) << read.line["format"];
+      cases.push_back(std::move(read));
+    }
+  }
+  EXPECT_GT(cases.size(), 250U);
+  return cases;
+}
+
+struct Call {
+  std::string name;
+  std::string arguments;
+  bool ended = false;
+  bool operator==(const Call&) const = default;
+};
+
+struct Result {
+  std::string content;
+  std::string reasoning;
+  std::vector<Call> calls;
+  bool operator==(const Result&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Result& result) {
+  out << "content " << Json(result.content) << ", reasoning " << Json(result.reasoning);
+  for (const Call& call : result.calls) {
+    out << ", call " << call.name << " " << call.arguments;
+  }
+  return out;
+}
+
+Result Parse(const Case& read, const std::vector<std::string>& pieces, bool cut) {
+  const auto parser = read.format->make({.tools = read.tools, .prompt_tail = read.prompt_tail});
+  Result result;
+  const EventSink take = [&](const chat::StreamEvent& event) {
+    if (const auto* text = std::get_if<chat::TextDelta>(&event)) {
+      result.content += text->text;
+    } else if (const auto* reasoning = std::get_if<chat::ReasoningDelta>(&event)) {
+      result.reasoning += reasoning->text;
+    } else if (const auto* begin = std::get_if<chat::ToolCallBegin>(&event)) {
+      EXPECT_EQ(begin->index, static_cast<int>(result.calls.size()));
+      EXPECT_FALSE(begin->id.empty());
+      result.calls.push_back({.name = begin->name, .arguments = ""});
+    } else if (const auto* arguments = std::get_if<chat::ToolArgumentsDelta>(&event)) {
+      EXPECT_FALSE(result.calls.back().ended);
+      result.calls.at(static_cast<std::size_t>(arguments->index)).arguments += arguments->fragment;
+    } else {
+      result.calls.back().ended = true;
+    }
+  };
+  for (const std::string& piece : pieces) {
+    parser->Feed(piece, take);
+  }
+  parser->Finish(cut, take);
+  return result;
+}
+
+// Where a piece may end: between characters.
+std::vector<std::size_t> Borders(const std::string& text) {
+  std::vector<std::size_t> borders;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i == text.size() || (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) {
+      borders.push_back(i);
+    }
+  }
+  return borders;
+}
+
+std::vector<std::string> Characters(const std::string& text) {
+  std::vector<std::string> characters;
+  const std::vector<std::size_t> borders = Borders(text);
+  for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+    characters.push_back(text.substr(borders[i], borders[i + 1] - borders[i]));
+  }
+  return characters;
+}
+
+std::string Trimmed(std::string text) {
+  const std::size_t first = text.find_first_not_of(" \n\t\r");
+  if (first == std::string::npos) {
+    return "";
+  }
+  return text.substr(first, text.find_last_not_of(" \n\t\r") - first + 1);
+}
+
+bool Holds(const Result& result, const Json& expect) {
+  const auto text = [&](const char* field) {
+    return expect[field].is_string() ? expect[field].get<std::string>() : std::string();
+  };
+  const bool exact = expect.value("exact", Json()) == true;
+  if (expect.contains("content") && (exact ? result.content != text("content")
+                                           : Trimmed(result.content) != Trimmed(text("content")))) {
+    return false;
+  }
+  if (expect.contains("reasoning_content") &&
+      Trimmed(result.reasoning) != Trimmed(text("reasoning_content"))) {
+    return false;
+  }
+  const Json calls = expect.value("tool_calls", Json::array());
+  const bool partial = expect.contains("allow_partial_call");
+  if (expect.contains("tool_calls") && result.calls.size() != calls.size() &&
+      !(partial && result.calls.size() == calls.size() + 1)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (result.calls[i].name != calls[i]["name"] ||
+        nlohmann::json::parse(result.calls[i].arguments) !=
+            nlohmann::json::parse(calls[i]["arguments"].dump())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(ParserConformance, EveryCaseHolds) {
+  for (const Case& read : ReadCases()) {
+    const bool cut = read.line["finish"] == "length";
+    const Result whole = Parse(read, {read.raw}, cut);
+    // Debatable cases only have to be the same whatever the pieces.
+    if (!read.line.contains("debatable")) {
+      EXPECT_TRUE(Holds(whole, read.line["expect"])) << read.line["id"] << ": " << whole;
+    }
+  }
+}
+
+TEST(ParserConformance, ThePiecesDoNotMatter) {
+  for (const Case& read : ReadCases()) {
+    const bool cut = read.line["finish"] == "length";
+    const Result whole = Parse(read, {read.raw}, cut);
+    EXPECT_EQ(Parse(read, Characters(read.raw), cut), whole) << read.line["id"];
+    for (const std::size_t border : Borders(read.raw)) {
+      const Result split = Parse(read, {read.raw.substr(0, border), read.raw.substr(border)}, cut);
+      ASSERT_EQ(split, whole) << read.line["id"] << " split at " << border;
+    }
+  }
+}
+
+TEST(ParserConformance, ATextMayBeCutAnywhere) {
+  for (const Case& read : ReadCases()) {
+    for (const std::size_t border : Borders(read.raw)) {
+      const std::string text = read.raw.substr(0, border);
+      const Result whole = Parse(read, {text}, true);
+      ASSERT_EQ(Parse(read, Characters(text), true), whole) << read.line["id"] << " at " << border;
+      // Nothing was understood: then all of it is there.
+      if (whole.calls.empty() && whole.reasoning.empty() && whole.content.size() > 2 &&
+          text.find("think") == std::string::npos && read.format->name != "harmony") {
+        ASSERT_TRUE(text.find(Trimmed(whole.content)) != std::string::npos)
+            << read.line["id"] << " at " << border << ": " << whole;
+      }
+    }
+  }
+}
+
+// Where parsing stops to be a call, the text is content to the last character.
+TEST(ParserConformance, WithoutToolsEverythingIsText) {
+  for (Case& read : ReadCases()) {
+    read.tools.clear();
+    const Result result = Parse(read, {read.raw}, false);
+    EXPECT_TRUE(result.calls.empty()) << read.line["id"];
+  }
+}
+
+TEST(ParserRegistry, NamesAreUnique) {
+  std::vector<std::string_view> names;
+  for (const ParserFormat* format : All()) {
+    names.push_back(format->name);
+    names.insert(names.end(), format->aliases.begin(), format->aliases.end());
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  EXPECT_EQ(twice, names.end()) << *twice;
+}
+
+TEST(ParserRegistry, ATemplateHasOneFormat) {
+  const std::filesystem::path folder =
+      std::string(EMBERBANK_SOURCE_DIR) + "/tests/fixtures/templates";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().extension() != ".jinja") {
+      continue;
+    }
+    std::ifstream in(file.path());
+    const std::string source{std::istreambuf_iterator<char>(in), {}};
+    const auto matches = std::ranges::count_if(
+        All(), [&](const ParserFormat* format) { return format->matches(source); });
+    EXPECT_LE(matches, 1) << file.path();
+  }
+}
+
+}  // namespace
+}  // namespace parsers

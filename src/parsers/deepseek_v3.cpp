@@ -1,0 +1,77 @@
+#include "parsers/shared_json_call.h"
+#include "parsers/shared_machine.h"
+
+namespace parsers::deepseek_v3 {
+namespace {
+
+constexpr std::string_view kCallsBegin = "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>";
+constexpr std::string_view kCallsEnd = "<\uFF5Ctool\u2581calls\u2581end\uFF5C>";
+constexpr std::string_view kCallBegin = "<\uFF5Ctool\u2581call\u2581begin\uFF5C>";
+constexpr std::string_view kCallEnd = "<\uFF5Ctool\u2581call\u2581end\uFF5C>";
+constexpr std::string_view kSeparator = "<\uFF5Ctool\u2581sep\uFF5C>";
+// No name is longer.
+constexpr std::size_t kMaxName = 256;
+
+// function<SEP>NAME, a line break, the arguments in a ```json fence; of V3.1 NAME<SEP>ARGUMENTS.
+Task<bool> ReadCall(CallContext& context) {
+  Scanner& in = context.in;
+  const std::size_t separator = co_await in.Find(kSeparator);
+  if (separator == std::string_view::npos || separator > kMaxName) {
+    co_return false;
+  }
+  std::string name(in.Take(separator));
+  (void)co_await in.Accept(kSeparator);
+  const bool fenced = name == "function" && context.Tool(name) == nullptr;
+  if (fenced) {
+    const std::size_t line = co_await in.Find("\n");
+    if (line == std::string_view::npos || line > kMaxName) {
+      co_return false;
+    }
+    name = in.Take(line);
+    (void)co_await in.AcceptAfterSpace("```json");
+  }
+  const bool called = context.Tool(name) != nullptr && co_await ReadNamedCall(context, name);
+  if (called) {
+    (void)co_await in.AcceptAfterSpace("```");
+    (void)co_await in.AcceptAfterSpace(kCallEnd);
+    (void)co_await in.AcceptAfterSpace(kCallsEnd);
+  }
+  co_return called;
+}
+
+Task<bool> ReadSection(CallContext& context) {
+  const bool opens = co_await context.in.AcceptAfterSpace(kCallBegin);
+  co_return opens&& co_await ReadCall(context);
+}
+
+constexpr CallOpener kOpeners[] = {{.literal = kCallsBegin, .read = &ReadSection},
+                                   {.literal = kCallBegin, .read = &ReadCall}};
+constexpr std::string_view kEndTokens[] = {"<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+constexpr std::string_view kAliases[] = {"deepseek_r1", "deepseek_v31", "deepseek_v3_1",
+                                         "deepseek"};
+constexpr std::string_view kMarkers[] = {"<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
+                                         "<\uFF5Ctool\u2581calls\u2581end\uFF5C>",
+                                         "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
+                                         "<\uFF5Ctool\u2581call\u2581end\uFF5C>",
+                                         "<\uFF5Ctool\u2581sep\uFF5C>",
+                                         "<think>",
+                                         "</think>"};
+constexpr Syntax kSyntax{.reasoning = kThinkTags, .openers = kOpeners, .end_tokens = kEndTokens};
+
+bool Matches(std::string_view chat_template) {
+  return chat_template.find("<\uFF5Ctool\u2581calls\u2581begin\uFF5C>") != std::string_view::npos;
+}
+
+std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
+  return MakeMachine(kSyntax, options);
+}
+
+}  // namespace
+
+extern constinit const ParserFormat kFormat{.name = "deepseek_v3",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make};
+
+}  // namespace parsers::deepseek_v3

@@ -1,0 +1,58 @@
+#include "parsers/shared_machine.h"
+#include "parsers/shared_tagged_call.h"
+
+namespace parsers::deepseek_v32 {
+namespace {
+
+// DSML: tags with a string attribute, which says whether a value is text or JSON.
+constexpr CallTags kTags{.name_opener = "<\uFF5CDSML\uFF5Cinvoke name=\"",
+                         .name_closer = "\">",
+                         .parameter_opener = "<\uFF5CDSML\uFF5Cparameter name=\"",
+                         .parameter_closer = "\"",
+                         .value_opener = "",
+                         .value_closer = "</\uFF5CDSML\uFF5Cparameter>",
+                         .call_closer = "</\uFF5CDSML\uFF5Cinvoke>",
+                         .attributes = true};
+
+Task<bool> ReadInvokes(CallContext& context) {
+  bool any = false;
+  while (true) {
+    const std::size_t mark = context.in.Mark();
+    co_await context.in.SkipSpace();
+    const bool called = co_await ReadTaggedCall(context, kTags);
+    if (!called) {
+      context.in.Rewind(mark);
+      break;
+    }
+    context.in.Commit();
+    any = true;
+  }
+  if (any) {
+    (void)co_await context.in.AcceptAfterSpace("</\uFF5CDSML\uFF5Cfunction_calls>");
+  }
+  co_return any;
+}
+
+constexpr CallOpener kOpeners[] = {
+    {.literal = "<\uFF5CDSML\uFF5Cfunction_calls>", .read = &ReadInvokes}};
+constexpr std::string_view kEndTokens[] = {"<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+constexpr std::string_view kMarkers[] = {"\uFF5CDSML\uFF5C", "<think>", "</think>"};
+constexpr Syntax kSyntax{.reasoning = kThinkTags, .openers = kOpeners, .end_tokens = kEndTokens};
+
+bool Matches(std::string_view chat_template) {
+  return chat_template.find("\uFF5CDSML\uFF5C") != std::string_view::npos;
+}
+
+std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
+  return MakeMachine(kSyntax, options);
+}
+
+}  // namespace
+
+extern constinit const ParserFormat kFormat{.name = "deepseek_v32",
+
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make};
+
+}  // namespace parsers::deepseek_v32

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <array>
+
+#include "parsers/shared_json_call.h"
+#include "parsers/shared_machine.h"
+
+namespace parsers::harmony {
+namespace {
+
+// Messages, each <|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY
+// and a token that ends it; of the first one the prompt has the beginning.
+
+constexpr std::string_view kStart = "<|start|>";
+constexpr std::string_view kChannel = "<|channel|>";
+constexpr std::string_view kMessage = "<|message|>";
+constexpr std::string_view kRecipient = "to=";
+constexpr std::string_view kNamespace = "functions.";
+constexpr std::array<std::string_view, 3> kEnds = {"<|end|>", "<|call|>", "<|return|>"};
+// No header is longer.
+constexpr std::size_t kMaxHeader = 512;
+
+// What stands before a message's body.
+struct Header {
+  bool is_analysis = false;
+  std::string recipient;
+};
+
+Header ParseHeader(std::string_view text) {
+  Header header;
+  if (const std::size_t at = text.rfind(kChannel); at != std::string_view::npos) {
+    header.is_analysis = text.substr(at + kChannel.size()).starts_with("analysis");
+  }
+  if (const std::size_t at = text.rfind(kRecipient); at != std::string_view::npos) {
+    const std::string_view rest = text.substr(at + kRecipient.size());
+    header.recipient = rest.substr(0, rest.find_first_of(" \n<"));
+  }
+  return header;
+}
+
+// What the prompt has of the first message.
+std::string_view OpenHeader(std::string_view prompt_tail) {
+  const std::size_t at = prompt_tail.rfind(kStart);
+  return at == std::string_view::npos ? std::string_view() : prompt_tail.substr(at);
+}
+
+// Does a header come here, rather than text without any framing?
+Task<bool> HeaderComes(Scanner& in) {
+  for (const std::string_view beginning : {kStart, kChannel, kMessage, std::string_view(" to=")}) {
+    const bool sees = co_await in.Sees(beginning);
+    if (sees) {
+      co_return true;
+    }
+  }
+  co_return false;
+}
+
+Task<bool> AcceptEnd(Scanner& in) {
+  for (const std::string_view end : kEnds) {
+    const bool accepted = co_await in.Accept(end);
+    if (accepted) {
+      co_return true;
+    }
+  }
+  co_return co_await in.Sees(kStart);
+}
+
+// Up to what ends the message.
+Task<bool> ReadBody(CallContext& context, bool is_reasoning) {
+  Scanner& in = context.in;
+  while (co_await in.Need(1)) {
+    const std::string_view text = in.Peek(in.available());
+    std::size_t run = std::min(text.find('<'), text.size());
+    if (run == 0) {
+      const bool ended = co_await AcceptEnd(in);
+      if (ended) {
+        co_return true;
+      }
+      run = 1;
+    }
+    const std::string_view piece = in.Take(run);
+    if (is_reasoning) {
+      context.out.Reasoning(piece);
+    } else {
+      context.out.Text(piece);
+    }
+    in.Commit();
+  }
+  co_return true;
+}
+
+Task<bool> ReadOneMessage(CallContext& context, const Header& header) {
+  std::string_view name = header.recipient;
+  if (context.Tool(name) == nullptr && name.starts_with(kNamespace)) {
+    name.remove_prefix(kNamespace.size());
+  }
+  const bool to_tool = context.Tool(name) != nullptr;
+  const bool called = to_tool && co_await ReadNamedCall(context, std::string(name));
+  if (called) {
+    co_await context.in.SkipSpace();
+  }
+  const bool is_reasoning = header.is_analysis && header.recipient.empty();
+  co_await ReadBody(context, is_reasoning);
+  if (is_reasoning) {
+    context.out.EndReasoning();
+  }
+  co_return true;
+}
+
+Task<bool> ReadMessages(CallContext& context, const Syntax& /*syntax*/) {
+  Scanner& in = context.in;
+  std::string header(OpenHeader(context.options.prompt_tail));
+  while (co_await in.Need(1)) {
+    const std::size_t in_header = header.find(kMessage);
+    if (in_header == std::string::npos) {
+      const bool comes = header.find(kChannel) != std::string::npos || co_await HeaderComes(in);
+      const std::size_t end = comes ? co_await in.Find(kMessage) : std::string_view::npos;
+      if (comes && end == std::string_view::npos && in.available() <= kMaxHeader) {
+        co_return true;  // the text was cut inside a header, which says nothing yet
+      }
+      if (comes && end <= kMaxHeader) {
+        header += in.Take(end);
+        (void)co_await in.Accept(kMessage);
+      } else {
+        header.clear();  // text without framing
+        if (in[0] == '<') {
+          context.out.Text(in.Take(1));
+        }
+      }
+    } else {
+      header.resize(in_header);
+    }
+    co_await ReadOneMessage(context, ParseHeader(header));
+    header.clear();
+  }
+  co_return true;
+}
+
+constexpr std::string_view kAliases[] = {"openai", "gpt_oss", "gptoss", "gpt-oss",
+                                         "reasoning_harmony"};
+constexpr std::string_view kMarkers[] = {kStart,    kChannel,   kMessage,    "<|constrain|>",
+                                         "<|end|>", "<|call|>", "<|return|>"};
+constexpr Syntax kSyntax{};
+
+bool Matches(std::string_view chat_template) {
+  return chat_template.find(kChannel) != std::string_view::npos;
+}
+
+std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
+  return MakeMachine(kSyntax, options, &ReadMessages);
+}
+
+}  // namespace
+
+extern constinit const ParserFormat kFormat{.name = "harmony",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make};
+
+}  // namespace parsers::harmony

@@ -1,0 +1,50 @@
+#include "parsers/shared_json_call.h"
+#include "parsers/shared_machine.h"
+#include "parsers/shared_tagged_call.h"
+
+namespace parsers::nemotron {
+namespace {
+
+// <TOOLCALL>[{"name": ..., "arguments": {...}}]</TOOLCALL>; newer models write Qwen3-Coder's tags.
+Task<bool> ReadList(CallContext& context) {
+  const bool called = co_await ReadJsonCalls(context);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace("</TOOLCALL>");
+  }
+  co_return called;
+}
+
+Task<bool> ReadTags(CallContext& context) {
+  co_await context.in.SkipSpace();
+  const bool called = co_await ReadTaggedCall(context, kCoderTags);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
+  }
+  co_return called;
+}
+
+constexpr CallOpener kOpeners[] = {{.literal = "<TOOLCALL>", .read = &ReadList},
+                                   {.literal = "<tool_call>", .read = &ReadTags}};
+constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>",
+                                           "<SPECIAL_12>", "</s>"};
+constexpr std::string_view kAliases[] = {"nemotron_json", "nemotron_v3", "llama_nemotron_json"};
+constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<think>", "</think>"};
+constexpr Syntax kSyntax{.reasoning = kThinkTags, .openers = kOpeners, .end_tokens = kEndTokens};
+
+bool Matches(std::string_view chat_template) {
+  return chat_template.find("<TOOLCALL>") != std::string_view::npos;
+}
+
+std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
+  return MakeMachine(kSyntax, options);
+}
+
+}  // namespace
+
+extern constinit const ParserFormat kFormat{.name = "nemotron",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make};
+
+}  // namespace parsers::nemotron

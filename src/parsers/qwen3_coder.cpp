@@ -1,0 +1,56 @@
+#include "parsers/shared_machine.h"
+#include "parsers/shared_tagged_call.h"
+
+namespace parsers::qwen3_coder {
+namespace {
+
+// <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>, a line each.
+Task<bool> ReadWrapped(CallContext& context) {
+  co_await context.in.SkipSpace();
+  const bool called = co_await ReadTaggedCall(context, kCoderTags);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
+  }
+  co_return called;
+}
+
+// Models forget the wrapper.
+Task<bool> ReadBare(CallContext& context) {
+  constexpr static CallTags kBareTags = [] {
+    CallTags tags = kCoderTags;
+    tags.name_opener = "";
+    return tags;
+  }();
+  const bool called = co_await ReadTaggedCall(context, kBareTags);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
+  }
+  co_return called;
+}
+
+constexpr CallOpener kOpeners[] = {{.literal = "<tool_call>", .read = &ReadWrapped},
+                                   {.literal = "<function=", .read = &ReadBare}};
+constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>"};
+constexpr std::string_view kAliases[] = {"qwen3_xml", "qwen3coder", "qwen3_5", "qwen3_next_coder"};
+constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<think>", "</think>"};
+constexpr Syntax kSyntax{.reasoning = kThinkTags, .openers = kOpeners, .end_tokens = kEndTokens};
+
+bool Matches(std::string_view chat_template) {
+  return chat_template.find("<function=") != std::string_view::npos &&
+         chat_template.find("seed:tool_call") == std::string_view::npos &&
+         chat_template.find("<TOOLCALL>") == std::string_view::npos;
+}
+
+std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
+  return MakeMachine(kSyntax, options);
+}
+
+}  // namespace
+
+extern constinit const ParserFormat kFormat{.name = "qwen3_coder",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make};
+
+}  // namespace parsers::qwen3_coder

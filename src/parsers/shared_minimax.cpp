@@ -1,0 +1,44 @@
+#include "parsers/shared_minimax.h"
+
+#include "parsers/shared_tagged_call.h"
+
+namespace parsers {
+namespace {
+
+constexpr CallTags kTags{.name_opener = "<invoke name=\"",
+                         .name_closer = "\">",
+                         .parameter_opener = "<parameter name=\"",
+                         .parameter_closer = "\">",
+                         .value_opener = "",
+                         .value_closer = "</parameter>",
+                         .call_closer = "</invoke>",
+                         .newlines_belong_to_tags = true};
+
+Task<bool> ReadInvokes(CallContext& context) {
+  bool any = false;
+  while (true) {
+    const std::size_t mark = context.in.Mark();
+    co_await context.in.SkipSpace();
+    const bool called = co_await ReadTaggedCall(context, kTags);
+    if (!called) {
+      context.in.Rewind(mark);
+      break;
+    }
+    context.in.Commit();
+    any = true;
+  }
+  if (any) {
+    (void)co_await context.in.AcceptAfterSpace("</minimax:tool_call>");
+  }
+  co_return any;
+}
+
+constexpr CallOpener kOpeners[] = {{.literal = "<minimax:tool_call>", .read = &ReadInvokes}};
+constexpr std::string_view kEndTokens[] = {"[e~["};
+constexpr Syntax kSyntax{.reasoning = kThinkTags, .openers = kOpeners, .end_tokens = kEndTokens};
+
+}  // namespace
+
+const Syntax& MinimaxSyntax() { return kSyntax; }
+
+}  // namespace parsers

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "parsers/shared_machine.h"
+
+namespace parsers {
+
+inline constexpr std::string_view kMinimaxMarkers[] = {
+    "<minimax:tool_call>", "</minimax:tool_call>", "<think>", "</think>"};
+
+// <minimax:tool_call> with <invoke>s in it; <think>.
+[[nodiscard]] const Syntax& MinimaxSyntax();
+
+}  // namespace parsers
