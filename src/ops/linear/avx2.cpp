@@ -78,11 +78,14 @@ template <int R, int kSteps, int kStored, int kFirst, int kEnd>
   }
 }
 
+__m256 Load8(const float* values) { return _mm256_loadu_ps(values); }
+__m256 Load8(const std::uint16_t* halves) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves)));
+}
+
 template <int R>
 [[gnu::always_inline]] inline void AddScaled(const __m256i* dot, const std::int32_t* offsets,
-                                             const float* scales, const float* x_scales,
-                                             __m256* acc) {
-  const __m256 scale = _mm256_loadu_ps(scales);
+                                             __m256 scale, const float* x_scales, __m256* acc) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     // The offset last: as a start value it would hold a register all along.
@@ -92,25 +95,27 @@ template <int R>
   }
 }
 
-// One group of the 8 channels from `lane` on.
-template <int R, Product kProduct, int kSteps, int kStored>
-[[gnu::always_inline]] inline void AddGroup(const TileProduct& p, int g, int lane, __m256* acc) {
+// One group of the 8 channels from `lane` on. `scales`, `biases`: the product's, in one of their
+// types.
+template <int R, Product kProduct, int kSteps, int kStored, class Scale>
+[[gnu::always_inline]] inline void AddGroup(const TileProduct& p, const Scale* scales,
+                                            const Scale* biases, int g, int lane, __m256* acc) {
   const std::uint8_t* codes = p.codes + 64 * kStored * g + 4 * lane;
   const std::int8_t* x = p.x + g * R * kGroup;
   __m256i dot[R];
   if constexpr (kProduct == Product::kSymmetric16) {
     AddVectors<R, kSteps, kStored, 0, 4>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + 2 * g * R, p.scales + 2 * g * kTile + lane, p.x_scales + g * R,
-                 acc);
+    AddScaled<R>(dot, p.offsets + 2 * g * R, Load8(scales + 2 * g * kTile + lane),
+                 p.x_scales + g * R, acc);
     AddVectors<R, kSteps, kStored, 4, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + (2 * g + 1) * R, p.scales + (2 * g + 1) * kTile + lane,
+    AddScaled<R>(dot, p.offsets + (2 * g + 1) * R, Load8(scales + (2 * g + 1) * kTile + lane),
                  p.x_scales + g * R, acc);
   } else {
     AddVectors<R, kSteps, kStored, 0, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + g * R, p.scales + g * kTile + lane, p.x_scales + g * R, acc);
+    AddScaled<R>(dot, p.offsets + g * R, Load8(scales + g * kTile + lane), p.x_scales + g * R, acc);
   }
   if constexpr (kProduct == Product::kAffine) {
-    const __m256 bias = _mm256_loadu_ps(p.biases + g * kTile + lane);
+    const __m256 bias = Load8(biases + g * kTile + lane);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       acc[r] = _mm256_fmadd_ps(bias, _mm256_set1_ps(p.x_sums[g * R + r]), acc[r]);
@@ -118,8 +123,9 @@ template <int R, Product kProduct, int kSteps, int kStored>
   }
 }
 
-template <int R, Product kProduct, int kSteps, int kStored>
-void Run(const TileProduct& p) {
+template <int R, Product kProduct, int kSteps, int kStored, class Scale>
+[[gnu::always_inline]] inline void RunWith(const TileProduct& p, const Scale* scales,
+                                           const Scale* biases) {
   for (int lane = 0; lane < kTile; lane += kLanes) {
     __m256 acc[R];
 #pragma GCC unroll 16
@@ -127,7 +133,10 @@ void Run(const TileProduct& p) {
       acc[r] = p.fresh ? _mm256_setzero_ps() : _mm256_loadu_ps(p.acc + r * p.acc_stride + lane);
     }
     for (int g = 0; g < p.n_groups; ++g) {
-      AddGroup<R, kProduct, kSteps, kStored>(p, g, lane, acc);
+      if (lane == 0) {
+        FetchNext(p, g);
+      }
+      AddGroup<R, kProduct, kSteps, kStored>(p, scales, biases, g, lane, acc);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
@@ -136,41 +145,58 @@ void Run(const TileProduct& p) {
   }
 }
 
-using RunFunction = void (*)(const TileProduct&);
-
-template <Product kProduct, int kSteps, int kStored, int... kIndex>
-constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
-    std::integer_sequence<int, kIndex...>) {
-  return {&Run<kIndex + 1, kProduct, kSteps, kStored>...};
+// kHalf: scales and biases as they are stored.
+template <int R, Product kProduct, int kSteps, int kStored, bool kHalf>
+void Run(const TileProduct& p) {
+  if constexpr (kHalf) {
+    RunWith<R, kProduct, kSteps, kStored>(p, p.half_scales, p.half_biases);
+  } else {
+    RunWith<R, kProduct, kSteps, kStored>(p, p.scales, p.biases);
+  }
 }
 
-template <Product kProduct, int kSteps, int kStored>
-constexpr auto kTable =
-    MakeTable<kProduct, kSteps, kStored>(std::make_integer_sequence<int, kRows>());
+using RunFunction = void (*)(const TileProduct&);
 
-template <Product kProduct>
+template <Product kProduct, int kSteps, int kStored, bool kHalf, int... kIndex>
+constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
+    std::integer_sequence<int, kIndex...>) {
+  return {&Run<kIndex + 1, kProduct, kSteps, kStored, kHalf>...};
+}
+
+template <Product kProduct, int kSteps, int kStored, bool kHalf>
+constexpr auto kTable =
+    MakeTable<kProduct, kSteps, kStored, kHalf>(std::make_integer_sequence<int, kRows>());
+
+template <Product kProduct, bool kHalf>
 RunFunction Choose(std::size_t index, int code_bits, int stored_bits) {
   switch (StepsOf(code_bits)) {
     case 8:
-      return stored_bits == 4 ? kTable<kProduct, 8, 4>[index] : kTable<kProduct, 8, 8>[index];
+      return stored_bits == 4 ? kTable<kProduct, 8, 4, kHalf>[index]
+                              : kTable<kProduct, 8, 8, kHalf>[index];
     case 4:
-      return kTable<kProduct, 4, 8>[index];
+      return kTable<kProduct, 4, 8, kHalf>[index];
     case 2:
-      return kTable<kProduct, 2, 8>[index];
+      return kTable<kProduct, 2, 8, kHalf>[index];
     default:
-      return kTable<kProduct, 0, 8>[index];
+      return kTable<kProduct, 0, 8, kHalf>[index];
   }
+}
+
+template <Product kProduct>
+RunFunction Choose(std::size_t index, const TileProduct& p) {
+  return p.half_scales != nullptr ? Choose<kProduct, true>(index, p.code_bits, p.stored_bits)
+                                  : Choose<kProduct, false>(index, p.code_bits, p.stored_bits);
 }
 
 void Multiply(int rows, const TileProduct& p) {
   const std::size_t index = static_cast<std::size_t>(rows - 1);
   switch (p.product) {
     case Product::kSymmetric16:  // Q6_K only
-      return kTable<Product::kSymmetric16, 2, 8>[index](p);
+      return kTable<Product::kSymmetric16, 2, 8, false>[index](p);
     case Product::kAffine:
-      return Choose<Product::kAffine>(index, p.code_bits, p.stored_bits)(p);
+      return Choose<Product::kAffine>(index, p)(p);
     case Product::kSymmetric:
-      return Choose<Product::kSymmetric>(index, p.code_bits, p.stored_bits)(p);
+      return Choose<Product::kSymmetric>(index, p)(p);
   }
 }
 

@@ -30,10 +30,14 @@ template <int R>
   }
 }
 
+__m512 Load16(const float* values) { return _mm512_loadu_ps(values); }
+__m512 Load16(const std::uint16_t* halves) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+
 template <int R>
-[[gnu::always_inline]] inline void AddScaled(const __m512i* dot, const float* scales,
+[[gnu::always_inline]] inline void AddScaled(const __m512i* dot, __m512 scale,
                                              const float* x_scales, __m512* acc) {
-  const __m512 scale = _mm512_loadu_ps(scales);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r]),
@@ -80,18 +84,34 @@ template <int R>
     for (int v = 4 * half; v < 4 * half + 4; ++v) {
       AddVector<R>(_mm512_loadu_si512(codes + 64 * v), x, v, dot);
     }
-    AddScaled<R>(dot, p.scales + (2 * g + half) * kTile, p.x_scales + g * R, acc);
+    AddScaled<R>(dot, Load16(p.scales + (2 * g + half) * kTile), p.x_scales + g * R, acc);
   }
 }
 
-template <int R, Product kProduct, int kStored>
+// kHalf: scales and biases as they are stored.
+template <int R, Product kProduct, int kStored, bool kHalf>
 void Run(const TileProduct& p) {
+  const auto* const scales = [&] {
+    if constexpr (kHalf) {
+      return p.half_scales;
+    } else {
+      return p.scales;
+    }
+  }();
+  const auto* const biases = [&] {
+    if constexpr (kHalf) {
+      return p.half_biases;
+    } else {
+      return p.biases;
+    }
+  }();
   __m512 acc[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r] = p.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(p.acc + r * p.acc_stride);
   }
   for (int g = 0; g < p.n_groups; ++g) {
+    FetchNext(p, g);
     if constexpr (kProduct == Product::kSymmetric16) {
       AddTwoHalves<R>(p, g, acc);
       continue;
@@ -99,9 +119,9 @@ void Run(const TileProduct& p) {
     __m512i dot[R];
     Start<R>(p.offsets + g * R, dot);
     AddGroup<R, kStored>(p.codes + 64 * kStored * g, p.x + g * R * kGroup, dot);
-    AddScaled<R>(dot, p.scales + g * kTile, p.x_scales + g * R, acc);
+    AddScaled<R>(dot, Load16(scales + g * kTile), p.x_scales + g * R, acc);
     if constexpr (kProduct == Product::kAffine) {
-      const __m512 bias = _mm512_loadu_ps(p.biases + g * kTile);
+      const __m512 bias = Load16(biases + g * kTile);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         acc[r] = _mm512_fmadd_ps(bias, _mm512_set1_ps(p.x_sums[g * R + r]), acc[r]);
@@ -116,25 +136,32 @@ void Run(const TileProduct& p) {
 
 using RunFunction = void (*)(const TileProduct&);
 
-template <Product kProduct, int kStored, int... kIndex>
+template <Product kProduct, int kStored, bool kHalf, int... kIndex>
 constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
     std::integer_sequence<int, kIndex...>) {
-  return {&Run<kIndex + 1, kProduct, kStored>...};
+  return {&Run<kIndex + 1, kProduct, kStored, kHalf>...};
 }
 
+template <Product kProduct, int kStored, bool kHalf>
+constexpr auto kTable =
+    MakeTable<kProduct, kStored, kHalf>(std::make_integer_sequence<int, kRows>());
+
 template <Product kProduct, int kStored>
-constexpr auto kTable = MakeTable<kProduct, kStored>(std::make_integer_sequence<int, kRows>());
+RunFunction Choose(int rows, const TileProduct& p) {
+  const auto index = static_cast<std::size_t>(rows - 1);
+  return p.half_scales != nullptr ? kTable<kProduct, kStored, true>[index]
+                                  : kTable<kProduct, kStored, false>[index];
+}
 
 void Multiply(int rows, const TileProduct& p) {
-  const std::size_t index = static_cast<std::size_t>(rows - 1);
   if (p.product == Product::kSymmetric16) {
-    kTable<Product::kSymmetric16, 8>[index](p);
+    kTable<Product::kSymmetric16, 8, false>[static_cast<std::size_t>(rows - 1)](p);
   } else if (p.product == Product::kAffine) {
-    p.stored_bits == 4 ? kTable<Product::kAffine, 4>[index](p)
-                       : kTable<Product::kAffine, 8>[index](p);
+    (p.stored_bits == 4 ? Choose<Product::kAffine, 4>(rows, p)
+                        : Choose<Product::kAffine, 8>(rows, p))(p);
   } else {
-    p.stored_bits == 4 ? kTable<Product::kSymmetric, 4>[index](p)
-                       : kTable<Product::kSymmetric, 8>[index](p);
+    (p.stored_bits == 4 ? Choose<Product::kSymmetric, 4>(rows, p)
+                        : Choose<Product::kSymmetric, 8>(rows, p))(p);
   }
 }
 

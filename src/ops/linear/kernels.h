@@ -61,15 +61,29 @@ struct TileProduct {
   const std::uint8_t* codes = nullptr;  // [n_groups][256 or 512 bytes]
   const float* scales = nullptr;        // [n_groups (x 2)][16]
   const float* biases = nullptr;        // [n_groups][16]
-  const std::int8_t* x = nullptr;       // [n_groups][R][32]
-  const float* x_scales = nullptr;      // [n_groups][R]
-  const float* x_sums = nullptr;        // [n_groups][R]
+  // Instead of the two where they are not null: binary16, as they are stored. Never kSymmetric16.
+  const std::uint16_t* half_scales = nullptr;  // [n_groups][16]
+  const std::uint16_t* half_biases = nullptr;  // [n_groups][16]
+  const std::int8_t* x = nullptr;              // [n_groups][R][32]
+  const float* x_scales = nullptr;             // [n_groups][R]
+  const float* x_sums = nullptr;               // [n_groups][R]
   const std::int32_t* offsets =
       nullptr;           // [n_groups (x 2)][R]: (code_bias - zero) * sum of x codes
   float* acc = nullptr;  // row r, channel c at acc[r * acc_stride + c]
   std::ptrdiff_t acc_stride = 0;
   bool fresh = true;  // start from 0 instead of from *acc
+  // What is read after this, or null: fetched into the cache meanwhile, next_lines * 64 bytes a
+  // group. A single row block waits for memory otherwise.
+  const std::byte* next = nullptr;
+  int next_lines = 0;
 };
+
+// What a kernel does at the start of group `g` about TileProduct::next.
+inline void FetchNext(const TileProduct& p, int g) {
+  for (int line = g * p.next_lines; line < (g + 1) * p.next_lines; ++line) {
+    __builtin_prefetch(p.next + static_cast<std::ptrdiff_t>(line) * 64);
+  }
+}
 
 // Float weights: acc = fma(x, w, acc) over the inputs in ascending order.
 struct FloatProduct {

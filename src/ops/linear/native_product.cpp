@@ -184,12 +184,6 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
   const PackedMatrix& part = parts_[chunk.part];
   const Coding& coding = part.coding();
   const int n_inputs = std::min(kChunk, n_in() - chunk.first_input);
-  kernels_.expand_scales(part.Scales(chunk.tile),
-                         {.kind = coding.scale_kind,
-                          .scale_group = coding.scale_group,
-                          .first_input = chunk.first_input,
-                          .n_inputs = n_inputs},
-                         scales, biases);
   TileProduct product{
       .product = ProductOf(coding),
       .code_bits = coding.code_bits,
@@ -200,8 +194,28 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
       .biases = biases,
       .acc_stride = sums.stride(),
       .fresh = chunk.first_input == 0};
-  if (product.stored_bits == 4 &&
-      range.end - range.first > 1) {  // pays when several row blocks read them
+  const bool once = range.end - range.first == 1;
+  const PackedScales stored = part.Scales(chunk.tile);
+  if (once && coding.scale_kind == ScaleKind::kF16 && coding.scale_group == kGroup) {
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(chunk.first_input) / kGroup * kTile;
+    product.half_scales = reinterpret_cast<const std::uint16_t*>(stored.scales) + first;
+    if (coding.affine) {
+      product.half_biases = reinterpret_cast<const std::uint16_t*>(stored.biases) + first;
+    }
+  } else {
+    kernels_.expand_scales(stored,
+                           {.kind = coding.scale_kind,
+                            .scale_group = coding.scale_group,
+                            .first_input = chunk.first_input,
+                            .n_inputs = n_inputs},
+                           scales, biases);
+  }
+  if (once) {
+    const std::size_t read = Size(product.n_groups) * Size(part.group_bytes());
+    product.next = reinterpret_cast<const std::byte*>(product.codes) + read;
+    product.next_lines = DivideUp(part.group_bytes() + kTile * 4, 64);
+  }
+  if (product.stored_bits == 4 && !once) {  // pays when several row blocks read them
     kernels_.expand_codes(product.codes, product.n_groups, codes);
     product.codes = codes;
     product.stored_bits = 8;

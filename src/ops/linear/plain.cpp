@@ -113,6 +113,13 @@ void AddScaled(const std::int32_t* dot, const float* scales, float x_scale, floa
   }
 }
 
+// 16 scales or biases of group `g`, as float32 in either case.
+void LoadGroupScales(const float* values, const std::uint16_t* halves, int g, float* out) {
+  for (int c = 0; c < kTile; ++c) {
+    out[c] = halves != nullptr ? HalfToFloat(halves[g * kTile + c]) : values[g * kTile + c];
+  }
+}
+
 // One group of one row. `scales`: of this group; `offset`, `second_offset`: of its halves, or of
 // all and 0.
 void MultiplyGroup(const TileProduct& p, const std::uint8_t* codes, int g, int r, int rows,
@@ -131,10 +138,13 @@ void MultiplyGroup(const TileProduct& p, const std::uint8_t* codes, int g, int r
   std::fill_n(dot, kTile, p.offsets[g * rows + r]);
   AddDots(codes, x, dot);
   AddDots(codes + 256, x + 16, dot);
-  AddScaled(dot, p.scales + g * kTile, x_scale, acc);
+  float values[kTile];
+  LoadGroupScales(p.scales, p.half_scales, g, values);
+  AddScaled(dot, values, x_scale, acc);
   if (p.product == Product::kAffine) {
+    LoadGroupScales(p.biases, p.half_biases, g, values);
     for (int c = 0; c < kTile; ++c) {
-      acc[c] = std::fma(p.biases[g * kTile + c], p.x_sums[g * rows + r], acc[c]);
+      acc[c] = std::fma(values[c], p.x_sums[g * rows + r], acc[c]);
     }
   }
 }
