@@ -6,7 +6,7 @@
 namespace ops {
 
 // The one pool of compute threads of a process. ParallelFor is called by one thread at a time (the
-// engine's stream); that thread takes part, so a pool of n runs n - 1 threads of its own. Workers
+// engine's); that thread takes part, so a pool of n runs n - 1 threads of its own. Workers
 // spin a little before they sleep, since a model's operations follow each other within
 // microseconds.
 class ThreadPool {

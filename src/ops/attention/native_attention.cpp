@@ -362,7 +362,7 @@ mx::array NativeAttention(const Context& context, const AttentionSpec& spec, con
     inputs.push_back(*k_norm);
   }
   return NativeOp(
-      "Attention", inputs, {qkv.shape(0), spec.n_heads * spec.head_dim}, mx::float32,
+      inputs, {qkv.shape(0), spec.n_heads * spec.head_dim}, mx::float32,
       [context, spec, dtype = store.spec().dtype, sequences = Resolve(spec, batch, store),
        q_norm_at = q_norm ? q_norm_at : 0, k_norm_at = k_norm ? k_norm_at : 0](
           const std::vector<mx::array>& in, std::vector<mx::array>& out) {

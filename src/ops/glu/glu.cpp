@@ -36,7 +36,7 @@ mx::array GatedLinearUnit(const Context& context, const mx::array& gate_up, Acti
   mx::Shape shape = gate_up.shape();
   shape.back() = d;
   return NativeOp(
-      "GatedLinearUnit", {gate_up}, shape, mx::float32,
+      {gate_up}, shape, mx::float32,
       [context, d, activation](const std::vector<mx::array>& in, std::vector<mx::array>& out) {
         const RowKernels& kernels = RowKernelsFor(context.instruction_set);
         const auto kernel =

@@ -23,7 +23,7 @@ class NativeLinear final : public Linear {
     const array input = x.dtype() == mlx::core::float32
                             ? x
                             : mlx::core::astype(x, mlx::core::float32, mlx::core::Device::cpu);
-    return NativeOp("linear", {input}, mlx::core::Shape{x.shape(0), n_out()}, mlx::core::float32,
+    return NativeOp({input}, mlx::core::Shape{x.shape(0), n_out()}, mlx::core::float32,
                     [product = product_](const std::vector<array>& in, std::vector<array>& out) {
                       product->Multiply(in[0].data<float>(), in[0].shape(0), out[0].data<float>());
                     });
@@ -31,7 +31,7 @@ class NativeLinear final : public Linear {
 
   array Rows(const array& tokens) const override {
     const int n_tokens = static_cast<int>(tokens.size());
-    return NativeOp("linear_rows", {tokens}, mlx::core::Shape{n_tokens, n_in()}, mlx::core::float32,
+    return NativeOp({tokens}, mlx::core::Shape{n_tokens, n_in()}, mlx::core::float32,
                     [product = product_](const std::vector<array>& in, std::vector<array>& out) {
                       const auto* ids = in[0].data<std::int32_t>();
                       auto* rows = out[0].data<float>();

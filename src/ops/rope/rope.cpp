@@ -59,7 +59,7 @@ mx::array Rope(const Context& context, const mx::array& x, const mx::array& angl
   const int head_dim = x.shape(2);
   const int rotary_dim = angles.shape(-1);
   return NativeOp(
-      "Rope", {x, angles}, x.shape(), mx::float32,
+      {x, angles}, x.shape(), mx::float32,
       [=](const std::vector<mx::array>& in, std::vector<mx::array>& out) {
         const int row_size = n_heads * head_dim;
         SplitRows(*context.pool, in[0].shape(0), row_size, [&](RowRange range) {
