@@ -29,14 +29,26 @@ struct Product {
   const T* next = nullptr;
 };
 
-template <class V, int kRows, int kVectors, bool kAccumulate, class T>
+// Rows of `a` that one pointer reaches: the others' pointers are this many rows further on.
+inline constexpr int kPointerRows = 3;
+
+template <class V, int kRows, int kVectors, bool kAccumulate, bool kFetch, class T>
 inline void RegisterTile(const Product<T>& p, int row, int column) {
-  const float* a = p.a + row * p.a_stride;
-  const T* b = p.b + column;
-  float* c = p.c + row * p.c_stride + column;
-  const T* next = row == 0 && p.next != nullptr
-                      ? p.next + static_cast<std::ptrdiff_t>(column) * kBlockTokens
-                      : nullptr;
+  constexpr int kPointers = (kRows + kPointerRows - 1) / kPointerRows;
+  // All that the loop reads as values of its own, and pointers that it moves: from `p` and from
+  // indices g++ computes each address anew, and runs out of registers for it.
+  const std::ptrdiff_t a_stride = p.a_stride;
+  const std::ptrdiff_t b_stride = p.b_stride;
+  const float* a[kPointers];
+#pragma GCC unroll 8
+  for (int i = 0; i < kPointers; ++i) {
+    a[i] = p.a + (row + i * kPointerRows) * a_stride + p.depth_begin;
+  }
+  const T* b = p.b + p.depth_begin * b_stride + column;
+  const T* next = kFetch ? p.next + static_cast<std::ptrdiff_t>(column) * kBlockTokens +
+                               static_cast<std::ptrdiff_t>(p.depth_begin) * kVectors * V::kLanes
+                         : nullptr;
+  float* const c = p.c + row * p.c_stride + column;
   V sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -45,25 +57,31 @@ inline void RegisterTile(const Product<T>& p, int row, int column) {
       sums[r][j] = kAccumulate ? V::Load(c + r * p.c_stride + j * V::kLanes) : V::Zero();
     }
   }
-  for (std::ptrdiff_t k = p.depth_begin; k < p.depth_end; ++k) {
-    if (next != nullptr) {
+  for (int left = p.depth_end - p.depth_begin; left > 0; --left) {
+    if constexpr (kFetch) {
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kVectors * V::kLanes; i += 64 / sizeof(T)) {
-        __builtin_prefetch(next + k * kVectors * V::kLanes + static_cast<std::ptrdiff_t>(i));
+        __builtin_prefetch(next + i);
       }
+      next += kVectors * V::kLanes;
     }
     V bs[kVectors];
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
-      bs[j] = V::Load(b + k * p.b_stride + j * V::kLanes);
+      bs[j] = V::Load(b + j * V::kLanes);
     }
+    b += b_stride;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const V x = V::Set(a[r * p.a_stride + k]);
+      const V x = V::Set(a[r / kPointerRows][(r % kPointerRows) * a_stride]);
 #pragma GCC unroll 8
       for (int j = 0; j < kVectors; ++j) {
         sums[r][j] = V::Fma(x, bs[j], sums[r][j]);
       }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) {
+      ++a[i];
     }
   }
 #pragma GCC unroll 8
@@ -79,7 +97,11 @@ inline void RegisterTile(const Product<T>& p, int row, int column) {
 template <class V, int kRows, int kVectors, bool kAccumulate, class T>
 inline void RowTile(const Product<T>& p, int row, int column) {
   for (; column + kVectors * V::kLanes <= p.n; column += kVectors * V::kLanes) {
-    RegisterTile<V, kRows, kVectors, kAccumulate>(p, row, column);
+    if (row == 0 && p.next != nullptr) {
+      RegisterTile<V, kRows, kVectors, kAccumulate, true>(p, row, column);
+    } else {
+      RegisterTile<V, kRows, kVectors, kAccumulate, false>(p, row, column);
+    }
   }
   if constexpr (kVectors > 1) {
     RowTile<V, kRows, kVectors / 2, kAccumulate>(p, row, column);
