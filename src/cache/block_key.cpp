@@ -37,7 +37,7 @@ BlockKey BlockHasher::Digest(std::span<const std::uint8_t> head,
 BlockKey BlockHasher::Root(std::string_view salt) { return Digest(Bytes(kScheme), Bytes(salt)); }
 
 BlockKey BlockHasher::Next(const BlockKey& parent, std::span<const TokenId> tokens) {
-  // Keys live in memory only, so the machine's own byte order will do.
+  // kv_file.cpp asserts that the machine is little-endian, which is the order on disk.
   return Digest(parent,
                 {reinterpret_cast<const std::uint8_t*>(tokens.data()), tokens.size_bytes()});
 }
