@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "cache/kv_file.h"
+
+namespace cache {
+
+struct SsdOptions {
+  std::filesystem::path directory;
+  std::uint64_t budget_bytes = 0;  // of the whole directory; 0: a tenth of what is free
+  KvFileSpec spec;
+  std::string model_name;  // for about.json
+  // Memory for blocks on their way: what does not fit waits or, when it is evicted, is dropped.
+  std::uint64_t write_queue_bytes = std::uint64_t{256} << 20U;
+  std::uint64_t read_ahead_bytes = std::uint64_t{256} << 20U;
+};
+
+struct SsdStats {
+  bool usable = false;  // the folder can be used
+  bool ready = false;   // its files are known
+  std::uint64_t used_bytes = 0;
+  std::uint64_t budget_bytes = 0;
+  std::uint64_t files = 0;
+  std::uint64_t own_bytes = 0;  // of this namespace
+  std::uint64_t own_blocks = 0;
+  std::uint64_t queued_bytes = 0;  // to be written
+  std::uint64_t staged_bytes = 0;  // read, on their way to memory
+  std::uint64_t written_bytes = 0;
+  std::uint64_t written_blocks = 0;
+  std::uint64_t dropped_blocks = 0;  // not written: no room, or the disk refused
+  std::uint64_t read_bytes = 0;
+  std::uint64_t read_blocks = 0;
+  std::uint64_t damaged_files = 0;
+  std::uint64_t write_errors = 0;
+  std::uint64_t read_errors = 0;
+  std::uint64_t evicted_files = 0;
+  std::uint64_t wear_bytes = 0;  // ever written to the directory, by all processes
+};
+
+// One block that a read shall bring.
+struct WantedBlock {
+  BlockKey key{};
+  BlockTokens tokens{};
+  GroupMask groups = 0;
+};
+
+// One that it brought. Groups that were not wanted are empty.
+struct BlockRead {
+  std::size_t wanted = 0;  // its place in what was wanted
+  std::vector<std::vector<std::byte>> groups;
+};
+
+// The disk tier: segments in a folder (docs/kv_file_format.md), written and read by threads of its
+// own. Whatever happens to the disk, what it returns is what was written; the rest is a miss that
+// is counted and logged. Thread-safe; nothing here waits for the disk but Clear, WaitUntilIdle and
+// the destructor.
+class SsdStore {
+ public:
+  // Starts the threads; the folder is listed behind the caller's back. `files` must outlive it.
+  // `wake` is called by its threads when the caller should look again: something was read, there is
+  // room to write, or the index is ready.
+  SsdStore(SsdOptions options, FileSystem& files, std::function<void()> wake);
+  // Writes what is queued, within ten seconds.
+  ~SsdStore();
+  SsdStore(const SsdStore&) = delete;
+  SsdStore& operator=(const SsdStore&) = delete;
+
+  // The folder has been listed, or cannot be.
+  [[nodiscard]] bool ready() const;
+
+  // Groups of the block that the index knows.
+  [[nodiscard]] GroupMask GroupsOf(const BlockKey& key) const;
+
+  // Tells that the blocks' files were used, for eviction.
+  void NoteUse(const std::vector<BlockKey>& keys);
+
+  // Whether Write would take a segment of so many bytes.
+  [[nodiscard]] bool HasRoom(std::uint64_t bytes) const;
+  // Queues the segment; false (and counted) when there is no room.
+  bool Write(Segment segment);
+  // Counts blocks that were lost since HasRoom said no.
+  void CountDropped(std::uint64_t blocks);
+
+  using ReadId = std::uint64_t;
+  // Begins to read the blocks, in this order.
+  [[nodiscard]] ReadId StartRead(std::vector<WantedBlock> wanted);
+  struct ReadProgress {
+    std::vector<BlockRead> blocks;  // those that came since the last call, in order
+    bool ended = false;             // no more will come: all are there, or one could not be read
+  };
+  [[nodiscard]] ReadProgress TakeRead(ReadId id);
+  // Forgets the read, whether it has ended or not.
+  void EndRead(ReadId id);
+
+  // Removes this namespace's files and what is queued for it.
+  void Clear();
+  // Until nothing is queued and the folder is listed.
+  void WaitUntilIdle();
+
+  [[nodiscard]] SsdStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cache
