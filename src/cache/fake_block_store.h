@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,12 +49,33 @@ class FakeBlockStore final : public ops::BlockStore {
     used_bytes_ -= BlockBytes(group);
     freed.emplace_back(group, block);
   }
+  // The bytes begin with a number under which Contents keeps what the block holds; the rest tells
+  // the groups apart.
+  void CopyOut(int group, ops::BlockId block, std::span<std::byte> out) override {
+    ASSERT_EQ(out.size(), BlockBytes(group));
+    std::ranges::fill(out, static_cast<std::byte>(group));
+    const std::uint64_t number = Contents().size();
+    Contents().push_back(blocks.at({group, block}));
+    std::memcpy(out.data(), &number, sizeof(number));
+  }
+  void CopyIn(int group, ops::BlockId block, std::span<const std::byte> bytes) override {
+    ASSERT_EQ(bytes.size(), BlockBytes(group));
+    ASSERT_EQ(bytes.back(), static_cast<std::byte>(group));
+    std::uint64_t number = 0;
+    std::memcpy(&number, bytes.data(), sizeof(number));
+    blocks.at({group, block}) = Contents().at(number);
+  }
   std::uint64_t used_bytes() const override { return used_bytes_; }
   std::uint64_t budget_bytes() const override { return budget_bytes_; }
 
   // Salt and all tokens up to the block's end; empty until computed.
   using Content = std::pair<std::string, std::vector<TokenId>>;
   std::map<std::pair<int, ops::BlockId>, Content> blocks;
+  // All that was ever copied out, of all stores: files outlive them.
+  static std::vector<Content>& Contents() {
+    static std::vector<Content> contents;
+    return contents;
+  }
   std::vector<std::pair<int, ops::BlockId>> freed;
 
  private:

@@ -30,6 +30,11 @@ class EmptyBlocks final : public ops::BlockStore {
     --used_;
     free_.push_back(block);
   }
+  void CopyOut(int /*group*/, ops::BlockId /*block*/, std::span<std::byte> out) override {
+    std::ranges::fill(out, std::byte{0});
+  }
+  void CopyIn(int /*group*/, ops::BlockId /*block*/,
+              std::span<const std::byte> /*bytes*/) override {}
   std::uint64_t used_bytes() const override { return used_ * kBlockBytes; }
   std::uint64_t budget_bytes() const override { return kBudgetBytes; }
 

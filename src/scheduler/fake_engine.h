@@ -6,11 +6,14 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +97,27 @@ class FakeStore final : public ops::BlockStore {
   void Free(int group, ops::BlockId block) override {
     EXPECT_EQ(blocks_.erase({group, block}), 1U) << "freed though not there";
     used_bytes_ -= BlockBytes(group);
+  }
+  // A byte for a token and eight for its history; a block that is not full is a violation.
+  void CopyOut(int group, ops::BlockId block, std::span<std::byte> out) override {
+    const Block& from = blocks_.at({group, block});
+    EXPECT_EQ(from.filled, ops::kBlockTokens);
+    ASSERT_EQ(out.size(), BlockBytes(group));
+    for (const FakePosition& position : from.positions) {
+      out[0] = static_cast<std::byte>(position.token);
+      std::memcpy(&out[1], &position.history, sizeof(position.history));
+      out = out.subspan(1 + sizeof(position.history));
+    }
+  }
+  void CopyIn(int group, ops::BlockId block, std::span<const std::byte> bytes) override {
+    Block& into = blocks_.at({group, block});
+    ASSERT_EQ(bytes.size(), BlockBytes(group));
+    for (FakePosition& position : into.positions) {
+      position.token = std::to_integer<TokenId>(bytes[0]);
+      std::memcpy(&position.history, &bytes[1], sizeof(position.history));
+      bytes = bytes.subspan(1 + sizeof(position.history));
+    }
+    into.filled = ops::kBlockTokens;
   }
   std::uint64_t used_bytes() const override { return used_bytes_; }
   std::uint64_t budget_bytes() const override { return budget_bytes_; }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ops {
@@ -39,6 +41,11 @@ class BlockStore {
 
   // Gives the block's memory back. REQUIRES: allocated, not freed before.
   virtual void Free(int group, BlockId block) = 0;
+
+  // The block's content as BlockBytes(group) opaque bytes, and back into a block of the same group
+  // of this store or of another with the same fingerprint. REQUIRES: what is copied out is full.
+  virtual void CopyOut(int group, BlockId block, std::span<std::byte> out) = 0;
+  virtual void CopyIn(int group, BlockId block, std::span<const std::byte> bytes) = 0;
 
   [[nodiscard]] virtual std::uint64_t used_bytes() const = 0;
   [[nodiscard]] virtual std::uint64_t budget_bytes() const = 0;

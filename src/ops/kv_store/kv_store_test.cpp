@@ -127,6 +127,27 @@ TEST(NativeKvStore, SurvivesABudgetThatNoMachineHas) {
   std::memset(store->LayerData(1, *block, 0), 1, kLayerBytes);
 }
 
+TEST_P(BothKvStores, TakeBackTheBytesThatAnotherGave) {
+  const auto store = Make(GetParam(), 1 << 20);
+  const auto other = Make(GetParam(), 1 << 20);
+  for (const int group : {0, 1}) {
+    std::vector<std::byte> bytes(store->BlockBytes(group));
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<std::byte>(i % 61 + i / 4096);  // no NaN among the halves
+    }
+    const BlockId block = store->Allocate(group).value();
+    store->CopyIn(group, block, bytes);
+    std::vector<std::byte> out(bytes.size());
+    store->CopyOut(group, block, out);
+    EXPECT_EQ(out, bytes);
+    const BlockId twin = other->Allocate(group).value();
+    other->CopyIn(group, twin, out);
+    std::vector<std::byte> again(bytes.size());
+    other->CopyOut(group, twin, again);
+    EXPECT_EQ(again, bytes);
+  }
+}
+
 TEST(ReferenceKvStore, StartsBlocksAtZeroAndKeepsWhatIsPutIn) {
   const auto store = Make(KernelPath::kReference, 1 << 20);
   const BlockId block = store->Allocate(0).value();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -51,6 +52,15 @@ class NativeKvStore final : public AccountedKvStore {
     assert(ids(group).IsTaken(block));
     return memory_[static_cast<std::size_t>(group)].data() + Offset(group, block) +
            LayerBytes() * static_cast<std::uint64_t>(index);
+  }
+
+  void CopyOut(int group, BlockId block, std::span<std::byte> out) override {
+    assert(out.size() == BlockBytes(group));
+    std::memcpy(out.data(), LayerData(group, block, 0), out.size());
+  }
+  void CopyIn(int group, BlockId block, std::span<const std::byte> bytes) override {
+    assert(bytes.size() == BlockBytes(group));
+    std::memcpy(LayerData(group, block, 0), bytes.data(), bytes.size());
   }
 
   [[nodiscard]] BlockArrays& Arrays(int /*group*/, BlockId /*block*/, int /*index*/) override {

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -29,6 +30,29 @@ class ReferenceKvStore final : public AccountedKvStore {
   [[nodiscard]] BlockArrays& Arrays(int group, BlockId block, int index) override {
     assert(ids(group).IsTaken(block));
     return Layers(group, block)[static_cast<std::size_t>(index)];
+  }
+
+  // Layer by layer, K before V, each as the array has it.
+  void CopyOut(int group, BlockId block, std::span<std::byte> out) override {
+    for (const BlockArrays& layer : Layers(group, block)) {
+      for (const mx::array* array : {&layer.k, &layer.v}) {
+        mx::array values = mx::contiguous(*array);
+        values.eval();
+        std::memcpy(out.data(), values.data<std::byte>(), values.nbytes());
+        out = out.subspan(values.nbytes());
+      }
+    }
+  }
+  void CopyIn(int group, BlockId block, std::span<const std::byte> bytes) override {
+    for (BlockArrays& layer : Layers(group, block)) {
+      for (mx::array* array : {&layer.k, &layer.v}) {
+        const std::size_t size = array->nbytes();
+        const mx::Shape raw{static_cast<int>(size)};
+        const mx::array copied(reinterpret_cast<const std::uint8_t*>(bytes.data()), raw, mx::uint8);
+        *array = mx::reshape(mx::view(copied, array->dtype()), array->shape());
+        bytes = bytes.subspan(size);
+      }
+    }
   }
 
  protected:
