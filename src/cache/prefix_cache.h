@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/token_constraint.h"
 #include "cache/block_key.h"
+#include "cache/ssd_stats.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
 
 struct RadixNode;
+class SsdStore;
 
 // What a sequence holds in the bank: its blocks, by layer group and block index. Blocks [0, shared)
 // belong to the cache and are locked by this lease; the rest are the sequence's own. Move-only;
@@ -30,6 +33,7 @@ struct CacheStats {
   std::uint64_t hit_tokens = 0;
   std::uint64_t lookup_tokens = 0;
   std::uint64_t evicted_blocks = 0;
+  std::optional<SsdStats> disk = {};  // nothing without a disk tier
 };
 
 // The block keys of one sequence under one salt, as far as lookups needed them. Kept with a
@@ -48,6 +52,10 @@ class PrefixKeys {
 // for the tokens to come), Commit after it (full blocks enter the bank and are shared from then on;
 // blocks that a sliding window has passed are let go), Release at its end. Blocks are immutable
 // once full. A block of a branch is never evicted while a lease locks it.
+//
+// With a disk tier, full blocks are also written behind, and what the disk has beyond memory is
+// brought by a restore: StartRestore while the sequence waits, Poll before each step, and when the
+// restore runs no longer, Begin (which finds the blocks in memory), then EndRestore.
 class PrefixCache {
  public:
   PrefixCache() = default;
@@ -90,8 +98,29 @@ class PrefixCache {
   // same prefix.
   [[nodiscard]] virtual bool SharesPrefixes() const = 0;
 
-  // Drops all that is not locked.
+  using RestoreId = std::uint64_t;
+  // Begins to bring the blocks of the prompt that disk and memory together have beyond what memory
+  // has alone, or joins the restore that brings the first of them. Nothing: the disk can add
+  // nothing. They are kept from eviction until EndRestore.
+  [[nodiscard]] virtual std::optional<RestoreId> StartRestore(std::span<const TokenId> /*tokens*/,
+                                                              const std::string& /*salt*/) {
+    return std::nullopt;
+  }
+  [[nodiscard]] virtual bool IsRestoring(RestoreId /*id*/) const { return false; }
+  // Once for each StartRestore, at any time. Returns the tokens that came from the disk.
+  virtual std::int64_t EndRestore(RestoreId /*id*/) { return 0; }
+  // Ends all restores and unlocks their blocks: the memory is needed.
+  virtual void AbandonRestores() {}
+  // Takes in what was read, and hands blocks that are to be written over to the disk tier.
+  virtual void Poll() {}
+
+  // Drops all that is not locked from memory. Blocks that the disk tier was still to get are
+  // written first, which may wait for the disk.
   virtual void Clear() = 0;
+  // Drops all that the disk tier has of this model. Waits for the disk.
+  virtual void ClearDisk() {}
+  // Waits until all full blocks are written.
+  virtual void FlushToDisk() {}
 
   [[nodiscard]] virtual CacheStats stats() const = 0;
 
@@ -130,6 +159,11 @@ class Lease {
 
 // The real one: radix index over hashes of (parent, tokens, salt). `blocks` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks);
+
+// With a disk tier, whose threads must call for Poll (SsdStore, `wake`). `clock` must outlive it.
+[[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks,
+                                                          std::unique_ptr<SsdStore> disk,
+                                                          const Clock& clock);
 
 // No sharing: judge of the tests and --disable-prefix-cache.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeNaiveCache(ops::BlockStore& blocks);

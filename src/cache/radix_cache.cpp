@@ -16,11 +16,22 @@ constexpr auto kBlock = static_cast<std::size_t>(ops::kBlockTokens);
 RadixCache::RadixCache(ops::BlockStore& blocks) : blocks_(blocks) {
   for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
     windows_.push_back(blocks.groups()[g].window);
+    full_groups_ |= windows_.back() == 0 ? 1U << g : 0U;
     block_bytes_.push_back(blocks.BlockBytes(static_cast<int>(g)));
   }
 }
 
+RadixCache::RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock)
+    : RadixCache(blocks) {
+  disk_ = std::move(disk);
+  clock_ = &clock;
+  write_behind_ = std::make_unique<WriteBehind>(blocks, *disk_, clock);
+}
+
 RadixCache::~RadixCache() {
+  for (auto& [id, restore] : restores_) {
+    Stop(restore);
+  }
   assert(live_leases_ == 0 && "leases must be released before their cache goes");
   Clear();
 }
@@ -167,7 +178,8 @@ void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
   RadixNode* parent = i == 0 ? nullptr : lease.nodes_.back();
   const BlockKey key = hasher_.Next(parent == nullptr ? lease.root_key_ : parent->key,
                                     tokens.subspan(i * kBlock, kBlock));
-  RadixNode* node = FindOrAdd(parent, key);
+  const BlockKey& parent_key = parent == nullptr ? lease.root_key_ : parent->key;
+  RadixNode* node = FindOrAdd(parent, parent_key, key, tokens.subspan(i * kBlock, kBlock));
   ++node->pins;
   node->last_use = now_;
   lease.nodes_.push_back(node);
@@ -184,9 +196,13 @@ void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
   }
   Requeue(*node);
   NotePromptEnd(lease);
+  if (write_behind_ != nullptr) {
+    write_behind_->Note(*node);
+  }
 }
 
-RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& key) {
+RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& parent_key, const BlockKey& key,
+                                 std::span<const TokenId> tokens) {
   std::unique_ptr<RadixNode>& entry = index_[key];
   if (entry != nullptr) {
     return entry.get();
@@ -197,6 +213,9 @@ RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& key) {
   entry->index = parent == nullptr ? 0 : parent->index + 1;
   entry->serial = next_serial_++;
   entry->slots.resize(windows_.size());
+  entry->parent_key = parent_key;
+  std::ranges::copy(tokens, entry->tokens.begin());
+  entry->on_disk = disk_ == nullptr ? 0 : disk_->GroupsOf(key);
   // The new leaf's mark first, so that blocks which both leaves need are not requeued twice.
   UpdateMark(*entry);
   if (parent != nullptr) {
@@ -243,6 +262,9 @@ void RadixCache::Release(Lease lease) {
   }
   for (auto node = lease.nodes_.rbegin(); node != lease.nodes_.rend(); ++node) {
     (*node)->last_use = now_;
+    if ((*node)->unwritten) {
+      write_behind_->SetDue(**node);
+    }
     Unpin(**node);
   }
   lease.live_ = false;
@@ -253,6 +275,7 @@ std::uint64_t RadixCache::AvailableBytes() const {
 }
 
 void RadixCache::Clear() {
+  FlushToDisk();
   while (EvictOne()) {
   }
 }
@@ -261,6 +284,9 @@ CacheStats RadixCache::stats() const {
   CacheStats stats = stats_;
   stats.used_bytes = blocks_.used_bytes();
   stats.budget_bytes = blocks_.budget_bytes();
+  if (disk_ != nullptr) {
+    stats.disk = disk_->stats();
+  }
   return stats;
 }
 

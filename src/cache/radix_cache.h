@@ -2,11 +2,14 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "cache/prefix_cache.h"
 #include "cache/radix_node.h"
+#include "cache/ssd_store.h"
+#include "cache/write_behind.h"
 
 namespace cache {
 
@@ -39,6 +42,7 @@ namespace cache {
 class RadixCache final : public PrefixCache {
  public:
   explicit RadixCache(ops::BlockStore& blocks);
+  RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock);
   ~RadixCache() override;
 
   Lease Begin(std::span<const TokenId> tokens, const std::string& salt) override;
@@ -50,7 +54,15 @@ class RadixCache final : public PrefixCache {
   void Release(Lease lease) override;
   std::uint64_t AvailableBytes() const override;
   bool SharesPrefixes() const override { return true; }
+  std::optional<RestoreId> StartRestore(std::span<const TokenId> tokens,
+                                        const std::string& salt) override;
+  bool IsRestoring(RestoreId id) const override;
+  std::int64_t EndRestore(RestoreId id) override;
+  void AbandonRestores() override;
+  void Poll() override;
   void Clear() override;
+  void ClearDisk() override;
+  void FlushToDisk() override;
   CacheStats stats() const override;
   void CheckIntegrity() const override;
 
@@ -62,11 +74,39 @@ class RadixCache final : public PrefixCache {
   [[nodiscard]] Match FindLongest(std::span<const TokenId> tokens, const std::string& salt,
                                   PrefixKeys& keys) const;
   void CountLookup(Lease& lease);
-  [[nodiscard]] RadixNode* FindOrAdd(RadixNode* parent, const BlockKey& key);
+  // The node with this key, made where it is not there. `parent_key`: of the parent, or the root's.
+  [[nodiscard]] RadixNode* FindOrAdd(RadixNode* parent, const BlockKey& parent_key,
+                                     const BlockKey& key, std::span<const TokenId> tokens);
   void EnterBlock(Lease& lease, std::span<const TokenId> tokens);
   void PassWindows(Lease& lease, std::int64_t next_position);
   void NotePromptEnd(const Lease& lease);
   void TakeSlots(Lease& lease);
+
+  // Blocks on their way from the disk (radix_restore.cpp). Its lease pins the nodes that are there
+  // and locks their blocks of full groups; blocks of window groups are needed by the mark at the
+  // last node.
+  struct Restore {
+    std::vector<TokenId> tokens;
+    std::string salt;
+    bool planned = false;  // false: the disk's index is not there yet
+    bool ended = false;
+    int users = 1;
+    Lease lease;
+    std::vector<BlockKey> keys;       // of the branch, up to where the restore leads
+    std::vector<std::size_t> wanted;  // block indices, in the order in which they come
+    std::optional<SsdStore::ReadId> read = {};
+    std::int64_t read_tokens = 0;
+    Clock::TimePoint last_progress{};
+  };
+  void Plan(Restore& restore);
+  [[nodiscard]] std::optional<RestoreId> FindRestoreOf(const BlockKey& key) const;
+  void PinBranch(Restore& restore);
+  void Advance(Restore& restore);
+  [[nodiscard]] bool TakeIn(Restore& restore, const BlockRead& read);
+  [[nodiscard]] bool TakeGroup(RadixNode& node, std::size_t group,
+                               std::span<const std::byte> bytes);
+  void Stop(Restore& restore);
+  void AddNode(Restore& restore);
 
   // Every change of a slot or node goes through these, which keep counts and queue right.
   void PutBlock(RadixNode& node, std::size_t group, ops::BlockId block);
@@ -95,10 +135,16 @@ class RadixCache final : public PrefixCache {
 
   ops::BlockStore& blocks_;
   std::vector<int> windows_;  // [group], 0 = full
+  GroupMask full_groups_ = 0;
   std::vector<std::uint64_t> block_bytes_;
   mutable BlockHasher hasher_;  // scratch state of the digest, no meaning between calls
   std::unordered_map<BlockKey, std::unique_ptr<RadixNode>, BlockKeyHash> index_;
   std::map<EvictionRank, RadixNode*> queue_;
+  std::unique_ptr<SsdStore> disk_;  // may be null, with the next three
+  const Clock* clock_ = nullptr;
+  std::unique_ptr<WriteBehind> write_behind_;
+  std::map<RestoreId, Restore> restores_;
+  RestoreId next_restore_ = 1;
   std::uint64_t now_ = 0;  // Begins and Releases so far
   std::uint64_t next_serial_ = 0;
   std::uint64_t unlocked_bytes_ = 0;

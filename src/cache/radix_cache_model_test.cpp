@@ -1,16 +1,22 @@
 // Random operations on RadixCache, judged by a slow model that knows of every live block which
-// tokens it was computed for and looks prefixes up by comparing them token by token.
+// tokens it was computed for and looks prefixes up by comparing them token by token. With a disk
+// tier, blocks come back from files, which are damaged now and then, and the whole cache is killed
+// and made anew.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/memory_file_system.h"
 #include "cache/fake_block_store.h"
 #include "cache/prefix_cache.h"
+#include "cache/ssd_store.h"
 
 namespace cache {
 namespace {
@@ -26,15 +32,19 @@ struct Running {
 
 class Game {
  public:
-  Game(const std::vector<int>& windows, std::uint64_t budget_bytes, std::uint32_t seed)
-      : windows_(windows),
-        store_(windows, budget_bytes),
-        cache_(MakeRadixCache(store_)),
-        random_(seed) {}
+  // `files`: of a disk tier, or null.
+  Game(const std::vector<int>& windows, std::uint64_t budget_bytes, std::uint32_t seed,
+       MemoryFileSystem* files)
+      : windows_(windows), store_(windows, budget_bytes), files_(files), random_(seed) {
+    MakeCache();
+  }
 
   ~Game() {
     while (!running_.empty()) {
       End();
+    }
+    if (files_ != nullptr) {
+      damaged_files += cache_->stats().disk->damaged_files;
     }
     cache_->Clear();
     EXPECT_EQ(store_.used_bytes(), 0U);
@@ -62,16 +72,86 @@ class Game {
       default:
         if (Pick(20) == 0) {
           cache_->Clear();
+        } else if (files_ != nullptr && Pick(4) == 0) {
+          Restart();
         }
         break;
+    }
+    if (files_ != nullptr) {
+      cache_->Poll();
+      Damage();
     }
     CheckAll();
   }
 
   int reserve_failures = 0;
   std::int64_t found_tokens = 0;
+  std::int64_t read_tokens = 0;
+  std::uint64_t damaged_files = 0;
 
  private:
+  void MakeCache() {
+    if (files_ == nullptr) {
+      cache_ = MakeRadixCache(store_);
+      return;
+    }
+    SsdOptions options{.directory = "/cache",
+                       .budget_bytes = 1 << 20,
+                       .spec = {.fingerprint = std::string(64, 'c'), .group_bytes = {}},
+                       .model_name = ""};
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+      options.spec.group_bytes.push_back(store_.BlockBytes(static_cast<int>(g)));
+    }
+    cache_ = MakeRadixCache(store_, std::make_unique<SsdStore>(options, *files_, [] {}), clock_);
+  }
+
+  // Now and then the disk dies at some step; what had been computed is gone but for the files.
+  void Restart() {
+    while (!running_.empty()) {
+      End();
+    }
+    if (Pick(2) == 0) {
+      files_->KillAfter(static_cast<int>(Pick(10)));
+    }
+    damaged_files += cache_->stats().disk->damaged_files;
+    cache_.reset();
+    Pick(2) == 0 ? files_->Restart() : files_->LosePower(static_cast<std::uint32_t>(Pick(1000)));
+    MakeCache();
+  }
+
+  void Damage() {
+    if (Pick(30) != 0) {
+      return;
+    }
+    const auto all = files_->Files();
+    if (all.empty()) {
+      return;
+    }
+    const auto& path = all[Pick(all.size())];
+    if (path.extension() == ".safetensors") {
+      files_->FlipBit(path, Pick(files_->Content(path).size() * 8));
+    }
+  }
+
+  // Brings what the disk has, as the scheduler does before Begin.
+  void Restore(const Tokens& tokens, const std::string& salt) {
+    const std::optional<PrefixCache::RestoreId> id = cache_->StartRestore(tokens, salt);
+    if (!id) {
+      return;
+    }
+    if (Pick(10) == 0) {
+      cache_->AbandonRestores();
+    }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (cache_->IsRestoring(*id) && Pick(200) != 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "a restore never ends";
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      cache_->Poll();
+      cache_->CheckIntegrity();
+    }
+    read_tokens += cache_->EndRestore(*id);
+  }
+
   std::size_t Pick(std::size_t n) { return random_() % n; }
 
   // A few branching prompts: each block is one of two, so that prefixes meet often.
@@ -118,6 +198,9 @@ class Game {
   void Begin() {
     const Tokens tokens = MakePrompt();
     const std::string salt = Pick(5) == 0 ? "other" : "";
+    if (files_ != nullptr) {
+      Restore(tokens, salt);
+    }
     const std::int64_t expected = Expected(tokens, salt);
     EXPECT_EQ(cache_->MatchLength(tokens, salt), expected);
     Lease lease = cache_->Begin(tokens, salt);
@@ -213,6 +296,8 @@ class Game {
 
   std::vector<int> windows_;
   FakeBlockStore store_;
+  MemoryFileSystem* files_;
+  SystemClock clock_;
   std::unique_ptr<PrefixCache> cache_;
   std::mt19937 random_;
   std::vector<Running> running_;
@@ -226,7 +311,7 @@ TEST_P(RadixCacheModel, EveryLookupFindsWhatTheSlowModelFinds) {
   const bool ok = rc::check("random operations", [&](std::uint32_t seed) {
     // From too small for one prompt to room for several.
     const std::uint64_t budget = 110 * GetParam().size() * (4 + seed % 40);
-    Game game(GetParam(), budget, seed);
+    Game game(GetParam(), budget, seed, nullptr);
     for (int i = 0; i < 120 && !testing::Test::HasFailure(); ++i) {
       game.Step();
     }
@@ -237,6 +322,27 @@ TEST_P(RadixCacheModel, EveryLookupFindsWhatTheSlowModelFinds) {
   EXPECT_TRUE(ok);
   EXPECT_GT(reserve_failures, 0) << "the budgets were never short";
   EXPECT_GT(found_tokens, 0) << "no prefix was ever found";
+}
+
+TEST_P(RadixCacheModel, WithADiskTierEveryBlockHasItsContent) {
+  std::int64_t read_tokens = 0;
+  std::uint64_t damaged_files = 0;
+  const bool ok = rc::check("random operations", [&](std::uint32_t seed) {
+    const std::uint64_t budget = 110 * GetParam().size() * (4 + seed % 40);
+    MemoryFileSystem files;
+    {
+      Game game(GetParam(), budget, seed, &files);
+      for (int i = 0; i < 120 && !testing::Test::HasFailure(); ++i) {
+        game.Step();
+      }
+      read_tokens += game.read_tokens;
+      damaged_files += game.damaged_files;
+    }
+    RC_ASSERT(!testing::Test::HasFailure());
+  });
+  EXPECT_TRUE(ok);
+  EXPECT_GT(read_tokens, 0) << "nothing ever came from the disk";
+  EXPECT_GT(damaged_files, 0U) << "no damage was ever found";
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, RadixCacheModel,

@@ -86,6 +86,9 @@ void RadixCache::AddNeeds(RadixNode& node, int delta) {
       above->slots[g].needs += delta;
       if (was_needed != (above->slots[g].needs > 0)) {
         Requeue(*above);
+        if (write_behind_ != nullptr && !was_needed) {
+          write_behind_->Note(*above);
+        }
       }
     }
   }
@@ -160,6 +163,9 @@ bool RadixCache::EvictOne() {
     Requeue(*queue_.begin()->second);
   }
   const auto [rank, node] = *queue_.begin();
+  if (write_behind_ != nullptr) {
+    write_behind_->BeforeLoss(*node);
+  }
   if (rank.group == EvictionRank::kWholeNode) {
     Remove(node);
   } else {
@@ -187,6 +193,9 @@ void RadixCache::Remove(RadixNode* node) {
     if (node->marked) {
       AddNeeds(*node, -1);
       SetQueued(node->queued, std::nullopt, *node);  // AddNeeds may have put it back
+    }
+    if (write_behind_ != nullptr) {
+      write_behind_->BeforeLoss(*node);  // it has no block left: only takes it off the list
     }
     RadixNode* parent = node->parent;
     index_.erase(index_.find(node->key));

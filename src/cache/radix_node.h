@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "cache/block_key.h"
+#include "cache/kv_file.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
@@ -45,6 +49,14 @@ struct RadixNode {
   std::uint64_t last_use = 0;
   std::vector<BlockSlot> slots;  // [group]
   std::optional<EvictionRank> queued;
+
+  // For WriteBehind.
+  BlockKey parent_key{};  // of the salt for block 0
+  BlockTokens tokens{};
+  GroupMask on_disk = 0;  // groups that were handed to the disk tier or are known to be there
+  bool due = false;       // to be written without waiting for more
+  Clock::TimePoint noted{};
+  std::optional<std::list<RadixNode*>::iterator> unwritten = {};  // its place in WriteBehind's list
 };
 
 }  // namespace cache

@@ -10,6 +10,7 @@
 
 #include "base/file_system.h"
 #include "cache/kv_file.h"
+#include "cache/ssd_stats.h"
 
 namespace cache {
 
@@ -21,28 +22,6 @@ struct SsdOptions {
   // Memory for blocks on their way: what does not fit waits or, when it is evicted, is dropped.
   std::uint64_t write_queue_bytes = std::uint64_t{256} << 20U;
   std::uint64_t read_ahead_bytes = std::uint64_t{256} << 20U;
-};
-
-struct SsdStats {
-  bool usable = false;  // the folder can be used
-  bool ready = false;   // its files are known
-  std::uint64_t used_bytes = 0;
-  std::uint64_t budget_bytes = 0;
-  std::uint64_t files = 0;
-  std::uint64_t own_bytes = 0;  // of this namespace
-  std::uint64_t own_blocks = 0;
-  std::uint64_t queued_bytes = 0;  // to be written
-  std::uint64_t staged_bytes = 0;  // read, on their way to memory
-  std::uint64_t written_bytes = 0;
-  std::uint64_t written_blocks = 0;
-  std::uint64_t dropped_blocks = 0;  // not written: no room, or the disk refused
-  std::uint64_t read_bytes = 0;
-  std::uint64_t read_blocks = 0;
-  std::uint64_t damaged_files = 0;
-  std::uint64_t write_errors = 0;
-  std::uint64_t read_errors = 0;
-  std::uint64_t evicted_files = 0;
-  std::uint64_t wear_bytes = 0;  // ever written to the directory, by all processes
 };
 
 // One block that a read shall bring.

@@ -1,0 +1,156 @@
+#include "cache/write_behind.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace cache {
+namespace {
+
+// A segment of this size is written at a disk's full speed, fsync included.
+constexpr std::uint64_t kSegmentBytes = std::uint64_t{32} << 20U;
+// How long a block waits for its followers: what a kill may cost.
+constexpr double kRipeAfterMs = 1000;
+// Followers of a block are noted right after it, but for those of other sequences in between.
+constexpr int kLookAhead = 64;
+
+}  // namespace
+
+WriteBehind::WriteBehind(ops::BlockStore& blocks, SsdStore& disk, const Clock& clock)
+    : blocks_(blocks), disk_(disk), clock_(clock) {
+  std::uint64_t bytes = 0;
+  for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
+    bytes += blocks.BlockBytes(static_cast<int>(g));
+  }
+  max_blocks_ = std::clamp<std::size_t>(kSegmentBytes / bytes, 1, kMaxSegmentBlocks);
+}
+
+GroupMask WriteBehind::Missing(const RadixNode& node) const {
+  GroupMask missing = 0;
+  for (std::size_t g = 0; g < node.slots.size(); ++g) {
+    const bool is_wanted = blocks_.groups()[g].window == 0 || node.slots[g].needs > 0;
+    if (is_wanted && node.slots[g].block != ops::kNoBlock && (node.on_disk >> g & 1U) == 0) {
+      missing |= 1U << g;
+    }
+  }
+  return missing;
+}
+
+void WriteBehind::Note(RadixNode& node) {
+  if (!node.unwritten && Missing(node) != 0) {
+    node.noted = clock_.Now();
+    node.unwritten = unwritten_.insert(unwritten_.end(), &node);
+  }
+}
+
+void WriteBehind::BeforeLoss(RadixNode& node) {
+  if (!node.unwritten) {
+    return;
+  }
+  const std::vector<RadixNode*> alone = {&node};
+  if (Missing(node) != 0) {
+    if (disk_.HasRoom(BytesOf(alone))) {
+      Queue(alone);
+      return;
+    }
+    disk_.CountDropped(1);
+  }
+  Unlist(node);
+}
+
+void WriteBehind::ForgetWritten(RadixNode& node) { node.on_disk = 0; }
+
+void WriteBehind::Unlist(RadixNode& node) {
+  if (node.unwritten) {
+    unwritten_.erase(*node.unwritten);
+    node.unwritten.reset();
+    node.due = false;
+  }
+}
+
+// The listed nodes that follow one another from `first` on.
+std::vector<RadixNode*> WriteBehind::RunFrom(std::list<RadixNode*>::iterator first) const {
+  std::vector<RadixNode*> run = {*first};
+  auto it = std::next(first);
+  for (int looked = 0; it != unwritten_.end() && run.size() < max_blocks_ && looked < kLookAhead;
+       ++it, ++looked) {
+    if ((*it)->parent == run.back() && Missing(**it) != 0) {
+      run.push_back(*it);
+      looked = 0;
+    }
+  }
+  return run;
+}
+
+bool WriteBehind::IsRipe(const std::vector<RadixNode*>& run, bool all) const {
+  return all || run.size() == max_blocks_ || run.back()->due ||
+         MillisecondsBetween(run.front()->noted, clock_.Now()) >= kRipeAfterMs;
+}
+
+std::uint64_t WriteBehind::BytesOf(const std::vector<RadixNode*>& run) const {
+  std::uint64_t bytes = 0;
+  for (const RadixNode* node : run) {
+    const GroupMask missing = Missing(*node);
+    for (std::size_t g = 0; g < node->slots.size(); ++g) {
+      bytes += (missing >> g & 1U) != 0 ? blocks_.BlockBytes(static_cast<int>(g)) : 0;
+    }
+  }
+  return bytes;
+}
+
+void WriteBehind::Queue(const std::vector<RadixNode*>& run) {
+  Segment segment{
+      .parent = run.front()->parent_key, .first_block = run.front()->index, .blocks = {}};
+  for (RadixNode* node : run) {
+    const GroupMask missing = Missing(*node);
+    BlockContent content{.key = node->key, .tokens = node->tokens, .groups = {}};
+    content.groups.resize(node->slots.size());
+    for (std::size_t g = 0; g < node->slots.size(); ++g) {
+      if ((missing >> g & 1U) != 0) {
+        content.groups[g].resize(blocks_.BlockBytes(static_cast<int>(g)));
+        blocks_.CopyOut(static_cast<int>(g), node->slots[g].block, content.groups[g]);
+      }
+    }
+    node->on_disk |= missing;
+    Unlist(*node);
+    segment.blocks.push_back(std::move(content));
+  }
+  disk_.Write(std::move(segment));
+}
+
+bool WriteBehind::QueueRuns(bool all) {
+  std::list<RadixNode*>::iterator it = unwritten_.begin();
+  while (it != unwritten_.end()) {
+    if (Missing(**it) == 0) {  // its need has gone
+      RadixNode& node = **it;
+      ++it;
+      Unlist(node);
+      continue;
+    }
+    const std::vector<RadixNode*> run = RunFrom(it);
+    if (!IsRipe(run, all)) {
+      ++it;
+      continue;
+    }
+    if (!disk_.HasRoom(BytesOf(run))) {
+      return false;
+    }
+    do {
+      ++it;
+    } while (it != unwritten_.end() && std::ranges::find(run, *it) != run.end());
+    Queue(run);
+  }
+  return true;
+}
+
+void WriteBehind::Flush() { (void)QueueRuns(/*all=*/false); }
+
+void WriteBehind::FlushAll(std::chrono::milliseconds patience) {
+  // The disk's own threads make room, whatever the injected clock says.
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!QueueRuns(/*all=*/true) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace cache
