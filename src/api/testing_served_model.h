@@ -59,7 +59,7 @@ class ScriptedModel final : public ModelManager {
                           .vocab_size = vocab_size,
                           .prefill_delay_s = options.prefill_delay_s,
                           .fails_at_end = options.fails_at_end};
-    auto make = [script]() -> Result<scheduler::Scheduler::Parts> {
+    auto make = [script](const scheduler::Scheduler::Wake&) -> Result<scheduler::Scheduler::Parts> {
       scheduler::Scheduler::Parts parts;
       parts.engine = engine::MakeScriptedEngine(script);
       parts.cache = cache::MakeRadixCache(parts.engine->blocks());

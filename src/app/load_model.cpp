@@ -194,7 +194,8 @@ Result<void> StartScheduler(Making& making) {
   std::int64_t fits = wanted;
   Result<std::unique_ptr<scheduler::Scheduler>> scheduler = [&] {
     Progress progress(fmt::format("loading {}", making.source.name), making.quiet);
-    const auto make = [&]() -> Result<scheduler::Scheduler::Parts> {
+    const auto make =
+        [&](const scheduler::Scheduler::Wake& /*wake*/) -> Result<scheduler::Scheduler::Parts> {
       Result<std::unique_ptr<engine::Engine>> engine = MakeEngine(making, progress);
       if (!engine) {
         return Fail(engine.error());

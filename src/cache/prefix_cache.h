@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,15 +9,16 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_system.h"
 #include "base/token_constraint.h"
 #include "cache/block_key.h"
+#include "cache/ssd_options.h"
 #include "cache/ssd_stats.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
 
 struct RadixNode;
-class SsdStore;
 
 // What a sequence holds in the bank: its blocks, by layer group and block index. Blocks [0, shared)
 // belong to the cache and are locked by this lease; the rest are the sequence's own. Move-only;
@@ -106,7 +108,12 @@ class PrefixCache {
                                                               const std::string& /*salt*/) {
     return std::nullopt;
   }
-  [[nodiscard]] virtual bool IsRestoring(RestoreId /*id*/) const { return false; }
+  enum class RestoreState {
+    kRunning,
+    kAskAgain,  // ended; StartRestore may find more (it was another's, or came before the index)
+    kOver,
+  };
+  [[nodiscard]] virtual RestoreState StateOf(RestoreId /*id*/) const { return RestoreState::kOver; }
   // Once for each StartRestore, at any time. Returns the tokens that came from the disk.
   virtual std::int64_t EndRestore(RestoreId /*id*/) { return 0; }
   // Ends all restores and unlocks their blocks: the memory is needed.
@@ -160,10 +167,12 @@ class Lease {
 // The real one: radix index over hashes of (parent, tokens, salt). `blocks` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks);
 
-// With a disk tier, whose threads must call for Poll (SsdStore, `wake`). `clock` must outlive it.
+// With a disk tier of threads of its own, which call `wake` when Poll has something to do.
+// options.group_bytes are set here. `files` and `clock` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks,
-                                                          std::unique_ptr<SsdStore> disk,
-                                                          const Clock& clock);
+                                                          SsdOptions options, FileSystem& files,
+                                                          const Clock& clock,
+                                                          std::function<void()> wake);
 
 // No sharing: judge of the tests and --disable-prefix-cache.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeNaiveCache(ops::BlockStore& blocks);

@@ -56,7 +56,7 @@ class RadixCache final : public PrefixCache {
   bool SharesPrefixes() const override { return true; }
   std::optional<RestoreId> StartRestore(std::span<const TokenId> tokens,
                                         const std::string& salt) override;
-  bool IsRestoring(RestoreId id) const override;
+  RestoreState StateOf(RestoreId id) const override;
   std::int64_t EndRestore(RestoreId id) override;
   void AbandonRestores() override;
   void Poll() override;
@@ -90,6 +90,7 @@ class RadixCache final : public PrefixCache {
     std::string salt;
     bool planned = false;  // false: the disk's index is not there yet
     bool ended = false;
+    bool failed = false;  // ended before all that was wanted had come
     int users = 1;
     Lease lease;
     std::vector<BlockKey> keys;       // of the branch, up to where the restore leads

@@ -16,7 +16,6 @@
 #include "base/memory_file_system.h"
 #include "cache/fake_block_store.h"
 #include "cache/prefix_cache.h"
-#include "cache/ssd_store.h"
 
 namespace cache {
 namespace {
@@ -95,14 +94,13 @@ class Game {
       cache_ = MakeRadixCache(store_);
       return;
     }
-    SsdOptions options{.directory = "/cache",
-                       .budget_bytes = 1 << 20,
-                       .spec = {.fingerprint = std::string(64, 'c'), .group_bytes = {}},
-                       .model_name = ""};
-    for (std::size_t g = 0; g < windows_.size(); ++g) {
-      options.spec.group_bytes.push_back(store_.BlockBytes(static_cast<int>(g)));
-    }
-    cache_ = MakeRadixCache(store_, std::make_unique<SsdStore>(options, *files_, [] {}), clock_);
+    cache_ = MakeRadixCache(store_,
+                            {.directory = "/cache",
+                             .budget_bytes = 1 << 20,
+                             .fingerprint = std::string(64, 'c'),
+                             .group_bytes = {},
+                             .model_name = ""},
+                            *files_, clock_, [] {});
   }
 
   // Now and then the disk dies at some step; what had been computed is gone but for the files.
@@ -143,7 +141,7 @@ class Game {
       cache_->AbandonRestores();
     }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (cache_->IsRestoring(*id) && Pick(200) != 0) {
+    while (cache_->StateOf(*id) == PrefixCache::RestoreState::kRunning && Pick(200) != 0) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "a restore never ends";
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       cache_->Poll();

@@ -8,7 +8,7 @@
 
 #include "base/memory_file_system.h"
 #include "cache/fake_block_store.h"
-#include "cache/prefix_cache.h"
+#include "cache/radix_cache.h"
 #include "cache/ssd_store.h"
 
 namespace cache {
@@ -38,16 +38,17 @@ class Bank {
       : store_(windows, budget) {
     SsdOptions options{.directory = "/cache",
                        .budget_bytes = 10 << 20,
-                       .spec = {.fingerprint = std::string(64, 'c'), .group_bytes = {}},
+                       .fingerprint = std::string(64, 'c'),
+                       .group_bytes = {},
                        .model_name = ""};
     options.write_queue_bytes = queue_bytes;
     for (std::size_t g = 0; g < windows.size(); ++g) {
-      options.spec.group_bytes.push_back(store_.BlockBytes(static_cast<int>(g)));
+      options.group_bytes.push_back(store_.BlockBytes(static_cast<int>(g)));
     }
     auto disk = std::make_unique<SsdStore>(options, files, [] {});
     disk_ = disk.get();
     disk->WaitUntilIdle();
-    cache_ = MakeRadixCache(store_, std::move(disk), clock);
+    cache_ = std::make_unique<RadixCache>(store_, std::move(disk), clock);
   }
 
   // Computes the prompt in chunks as a sequence would; returns the tokens found.
@@ -86,7 +87,7 @@ class Bank {
 
   void Wait(PrefixCache::RestoreId id) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (cache_->IsRestoring(id)) {
+    while (cache_->StateOf(id) == PrefixCache::RestoreState::kRunning) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       cache_->Poll();
       cache_->CheckIntegrity();
@@ -236,10 +237,10 @@ TEST(RadixCacheOnDisk, ADiskThatBringsNothingIsGivenUp) {
   const auto id = bank.cache().StartRestore(Prompt(1000), "");
   ASSERT_TRUE(id);
   bank.cache().Poll();
-  EXPECT_TRUE(bank.cache().IsRestoring(*id));
+  EXPECT_EQ(bank.cache().StateOf(*id), PrefixCache::RestoreState::kRunning);
   bank.clock.now_ms += 6000;
   bank.cache().Poll();
-  EXPECT_FALSE(bank.cache().IsRestoring(*id));
+  EXPECT_EQ(bank.cache().StateOf(*id), PrefixCache::RestoreState::kOver);
   EXPECT_EQ(bank.cache().EndRestore(*id), 0);
   EXPECT_EQ(bank.Run(Prompt(1000)), 0);
   hangs = false;

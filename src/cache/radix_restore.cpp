@@ -156,7 +156,13 @@ void RadixCache::PinBranch(Restore& restore) {
   }
 }
 
-bool RadixCache::IsRestoring(RestoreId id) const { return !restores_.at(id).ended; }
+PrefixCache::RestoreState RadixCache::StateOf(RestoreId id) const {
+  const Restore& restore = restores_.at(id);
+  if (!restore.ended) {
+    return RestoreState::kRunning;
+  }
+  return restore.failed ? RestoreState::kOver : RestoreState::kAskAgain;
+}
 
 std::int64_t RadixCache::EndRestore(RestoreId id) {
   const auto found = restores_.find(id);
@@ -176,6 +182,7 @@ void RadixCache::AbandonRestores() {
 }
 
 void RadixCache::Stop(Restore& restore) {
+  restore.failed = restore.failed || !restore.ended;
   restore.ended = true;
   if (restore.read) {
     disk_->EndRead(*restore.read);
@@ -210,17 +217,20 @@ void RadixCache::Advance(Restore& restore) {
     PinBranch(restore);
   }
   bool is_over = MillisecondsBetween(restore.last_progress, now) > kPatienceMs;
+  restore.failed = is_over;
   if (restore.read) {
     const SsdStore::ReadProgress progress = disk_->TakeRead(*restore.read);
     for (const BlockRead& block : progress.blocks) {
       restore.last_progress = now;
-      is_over = false;
-      if (!TakeIn(restore, block)) {
-        is_over = true;
+      restore.failed = is_over = !TakeIn(restore, block);
+      if (is_over) {
         break;
       }
     }
-    is_over = is_over || progress.ended;
+    if (progress.ended && !is_over) {
+      is_over = true;
+      restore.failed = progress.failed;
+    }
   }
   if (is_over) {
     restore.ended = true;
@@ -321,8 +331,14 @@ void RadixCache::FlushToDisk() {
   }
 }
 
-std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk,
-                                            const Clock& clock) {
+std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks, SsdOptions options,
+                                            FileSystem& files, const Clock& clock,
+                                            std::function<void()> wake) {
+  options.group_bytes.clear();
+  for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
+    options.group_bytes.push_back(blocks.BlockBytes(static_cast<int>(g)));
+  }
+  auto disk = std::make_unique<SsdStore>(std::move(options), files, std::move(wake));
   return std::make_unique<RadixCache>(blocks, std::move(disk), clock);
 }
 

@@ -87,7 +87,7 @@ SsdStore::ReadId SsdReads::Start(std::vector<WantedBlock> wanted) {
   {
     const std::lock_guard lock(mutex_);
     id = next_id_++;
-    reads_[id].end = wanted.size();
+    reads_[id] = {.arrived = {}, .next = 0, .end = wanted.size(), .wanted = wanted.size()};
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const std::uint64_t bytes = BytesOf(wanted[i]);
       if (i == 0 || runs_.back().bytes + bytes > kRunBytes) {
@@ -117,6 +117,7 @@ SsdStore::ReadProgress SsdReads::Take(SsdStore::ReadId id) {
       ++read.next;
     }
     progress.ended = read.next >= read.end;
+    progress.failed = read.end < read.wanted;
   }
   work_.notify_all();
   return progress;

@@ -44,6 +44,7 @@ class SsdReads {
     std::map<std::size_t, BlockRead> arrived;  // by place, not yet taken
     std::size_t next = 0;                      // place to be taken next
     std::size_t end = 0;                       // nothing comes from here on
+    std::size_t wanted = 0;                    // blocks
   };
   class OpenFiles;
 

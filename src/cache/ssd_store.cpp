@@ -39,8 +39,9 @@ struct SsdStore::Impl {
       : options(std::move(store_options)),
         files(file_system),
         wake(std::move(wake_caller)),
-        folder(file_system, options.directory, options.spec.fingerprint),
-        reads(file_system, folder, options.spec, options.read_ahead_bytes, wake) {}
+        spec{.fingerprint = options.fingerprint, .group_bytes = options.group_bytes},
+        folder(file_system, options.directory, options.fingerprint),
+        reads(file_system, folder, spec, options.read_ahead_bytes, wake) {}
 
   // The writer's thread.
   void RunWriter();
@@ -55,6 +56,7 @@ struct SsdStore::Impl {
   const SsdOptions options;
   FileSystem& files;
   const std::function<void()> wake;
+  const KvFileSpec spec;
   SsdFolder folder;
   SsdReads reads;
 
@@ -118,7 +120,7 @@ void SsdStore::Impl::WriteAbout() {
   const Json about = {{"model", options.model_name},
                       {"version", 1},
                       {"block_tokens", ops::kBlockTokens},
-                      {"group_bytes", options.spec.group_bytes}};
+                      {"group_bytes", options.group_bytes}};
   (void)files.Update(folder.PathOf(folder.own(), "about.json"),
                      [&](std::string_view) { return DumpJson(about) + "\n"; });
 }
@@ -162,7 +164,7 @@ void SsdStore::Impl::RunWriter() {
 
 void SsdStore::Impl::WriteOne(const Segment& segment) {
   const KvFileName name = segment.Name();
-  const std::uint64_t bytes = KvFileBytes(options.spec, name);
+  const std::uint64_t bytes = KvFileBytes(spec, name);
   const SteadyClock::time_point now = SteadyClock::now();
   bool can = false;
   {
@@ -198,13 +200,13 @@ bool SsdStore::Impl::TryWrite(const Segment& segment, std::uint64_t bytes) {
     paused_until = now + kPauseAfterError;
     return false;
   }
-  IoResult<void> written = folder.Write(options.spec, segment);
+  IoResult<void> written = folder.Write(spec, segment);
   if (!written && written.error().kind == IoError::Kind::kNoSpace) {
     // The disk is fuller than the budget knows: give back what the segment takes and try once more.
     const std::uint64_t used =
         folder.With([](const SsdIndex& index) { return index.used_bytes(); });
     if (used >= bytes && folder.MakeRoom(bytes, used)) {
-      written = folder.Write(options.spec, segment);
+      written = folder.Write(spec, segment);
     }
   }
   if (!written) {

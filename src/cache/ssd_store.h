@@ -1,28 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/file_system.h"
 #include "cache/kv_file.h"
+#include "cache/ssd_options.h"
 #include "cache/ssd_stats.h"
 
 namespace cache {
-
-struct SsdOptions {
-  std::filesystem::path directory;
-  std::uint64_t budget_bytes = 0;  // of the whole directory; 0: a tenth of what is free
-  KvFileSpec spec;
-  std::string model_name;  // for about.json
-  // Memory for blocks on their way: what does not fit waits or, when it is evicted, is dropped.
-  std::uint64_t write_queue_bytes = std::uint64_t{256} << 20U;
-  std::uint64_t read_ahead_bytes = std::uint64_t{256} << 20U;
-};
 
 // One block that a read shall bring.
 struct WantedBlock {
@@ -73,7 +62,8 @@ class SsdStore {
   [[nodiscard]] ReadId StartRead(std::vector<WantedBlock> wanted);
   struct ReadProgress {
     std::vector<BlockRead> blocks;  // those that came since the last call, in order
-    bool ended = false;             // no more will come: all are there, or one could not be read
+    bool ended = false;             // no more will come
+    bool failed = false;            // ... because one could not be read
   };
   [[nodiscard]] ReadProgress TakeRead(ReadId id);
   // Forgets the read, whether it has ended or not.

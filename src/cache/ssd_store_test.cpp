@@ -62,7 +62,8 @@ struct Branch {
 SsdOptions Options() {
   return {.directory = kRoot,
           .budget_bytes = 10'000'000,
-          .spec = {.fingerprint = kOwn, .group_bytes = {kFull, kWindow}},
+          .fingerprint = kOwn,
+          .group_bytes = {kFull, kWindow},
           .model_name = "test"};
 }
 
@@ -381,7 +382,7 @@ TEST(SsdStore, OtherNamespacesCountAndMakeWayToo) {
   MemoryFileSystem files;
   const Branch branch("", 1, 8);
   SsdOptions other = Options();
-  other.spec.fingerprint = std::string(64, 'b');
+  other.fingerprint = std::string(64, 'b');
   {
     const auto store = Open(files, other);
     store->Write(branch.Part(0, 8));

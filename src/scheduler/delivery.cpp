@@ -94,6 +94,10 @@ void EngineLoop::FailWith(Sequence& sequence, Error error) {
 // banked.
 void EngineLoop::End(Sequence& sequence, TokenEvent event) {
   Post(sequence, std::move(event));
+  if (sequence.restore) {
+    cache_.EndRestore(*sequence.restore);
+    sequence.restore.reset();
+  }
   for (auto* from : {&waiting_, &running_}) {
     const auto found = std::find_if(from->begin(), from->end(),
                                     [&](const auto& other) { return other.get() == &sequence; });

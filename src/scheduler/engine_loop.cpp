@@ -45,7 +45,9 @@ void EngineLoop::Add(std::unique_ptr<Sequence> sequence) {
 }
 
 void EngineLoop::Step() {
+  cache_.Poll();
   DropCancelled();
+  StartRestores();
   Admit();
   const std::vector<Planned> plan = PlanStep();
   if (!plan.empty()) {
@@ -122,6 +124,9 @@ void EngineLoop::Admit() {
     if (running_.size() >= slots) {
       return;
     }
+    if (IsRestoring(*applicant.sequence)) {
+      continue;
+    }
     Sequence* sibling = cache_.SharesPrefixes() ? ComputesPrefixOf(applicant, running_) : nullptr;
     if (sibling != nullptr) {
       sibling->promoted = sibling->promoted || IsUrgent(*applicant.sequence, now);
@@ -151,6 +156,12 @@ bool EngineLoop::TryStart(Sequence& sequence) {
       return false;
     }
   }
+  std::int64_t disk_tokens = sequence.stats.disk_tokens;  // of restores before the last
+  if (sequence.restore) {
+    disk_tokens += cache_.EndRestore(*sequence.restore);
+    sequence.restore.reset();
+  }
+  disk_tokens = std::min(disk_tokens, sequence.lease.cached_len());
   sequence.computed = sequence.lease.cached_len();
   sequence.admission = admissions_++;
   sequence.preempted = false;
@@ -158,6 +169,8 @@ bool EngineLoop::TryStart(Sequence& sequence) {
     sequence.was_admitted = true;
     sequence.admitted = clock_.Now();
     sequence.stats.cached_tokens = sequence.computed;
+    sequence.stats.disk_tokens = disk_tokens;
+    stats_.disk_prompt_tokens += static_cast<std::uint64_t>(disk_tokens);
     sequence.stats.queue_ms = MillisecondsBetween(sequence.submitted, sequence.admitted);
     stats_.prompt_tokens += static_cast<std::uint64_t>(sequence.stats.prompt_tokens);
     stats_.cached_prompt_tokens += static_cast<std::uint64_t>(sequence.computed);
@@ -227,6 +240,9 @@ void EngineLoop::PlanPrefills(std::vector<Planned>& plan) {
 std::int64_t EngineLoop::ReserveBlocks(Sequence& sequence, std::int64_t n_tokens,
                                        std::vector<Planned>& plan) {
   while (!cache_.Reserve(sequence.lease, sequence.computed + n_tokens)) {
+    if (AbandonRestores()) {
+      continue;
+    }
     const std::int64_t to_block_end = ops::kBlockTokens - sequence.computed % ops::kBlockTokens;
     if (n_tokens > to_block_end) {
       n_tokens = to_block_end;
@@ -257,6 +273,7 @@ std::int64_t EngineLoop::ReserveBlocks(Sequence& sequence, std::int64_t n_tokens
 void EngineLoop::Preempt(Sequence& sequence) {
   cache_.Release(std::move(sequence.lease));
   sequence.computed = 0;
+  sequence.restores_left = 1;  // its blocks may only be on the disk when it resumes
   sequence.preempted = true;
   admission_blocked_ = true;
   ++stats_.preemptions;

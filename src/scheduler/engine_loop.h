@@ -31,9 +31,13 @@ class EngineLoop {
 
   void Add(std::unique_ptr<Sequence> sequence);
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
+  // Whether a step would do something now: not when all that there is waits for the disk.
+  [[nodiscard]] bool CanStep() const;
 
-  // DropCancelled, Admit, PlanStep, Forward, Deliver.
+  // Poll, DropCancelled, StartRestores, Admit, PlanStep, Forward, Deliver.
   void Step();
+
+  void ClearCache(Scheduler::Tiers tiers);
 
   // Ends every sequence with finish kCancelled.
   void CancelAll();
@@ -61,6 +65,9 @@ class EngineLoop {
   };
 
   void DropCancelled();
+  void StartRestores();
+  [[nodiscard]] bool IsRestoring(const Sequence& sequence) const;
+  bool AbandonRestores();
   void Admit();
   [[nodiscard]] bool TryStart(Sequence& sequence);
   [[nodiscard]] std::vector<Planned> PlanStep();

@@ -37,6 +37,7 @@ enum class FinishReason {
 struct RequestStats {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  // of them found in the bank when first admitted
+  std::int64_t disk_tokens = 0;    // of those, restored from the disk for it
   std::int64_t completion_tokens = 0;
   double queue_ms = 0;      // submitted to admitted
   double prompt_ms = 0;     // admitted to first token

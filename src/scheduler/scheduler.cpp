@@ -52,8 +52,9 @@ struct Scheduler::Impl {
       : options(scheduler_options), clock(scheduler_clock) {}
 
   // The engine thread.
-  void Run(const std::function<Result<Parts>()>& make, std::promise<Result<void>> started);
+  void Run(const MakeParts& make, std::promise<Result<void>> started);
   void Serve(EngineLoop& loop);
+  void WaitForWork(EngineLoop& loop, std::unique_lock<std::mutex>& lock);
   void Publish(const EngineLoop& loop);
 
   // Any thread.
@@ -76,6 +77,8 @@ struct Scheduler::Impl {
   bool draining = false;
   bool cancel_all = false;
   bool stopping = false;
+  bool woken = false;                                          // the cache wants to be polled
+  std::vector<std::packaged_task<void(EngineLoop&)>> errands;  // between two steps
   bool is_idle = true;   // the engine thread has nothing to do and has delivered all events
   SchedulerStats stats;  // as of the last step; waiting includes incoming
   std::uint64_t refused = 0;
@@ -83,9 +86,15 @@ struct Scheduler::Impl {
   std::thread thread;
 };
 
-void Scheduler::Impl::Run(const std::function<Result<Parts>()>& make,
-                          std::promise<Result<void>> started) {
-  Result<Parts> parts = Guarded("loading the model", make);
+void Scheduler::Impl::Run(const MakeParts& make, std::promise<Result<void>> started) {
+  const Wake wake = [this] {
+    {
+      const std::lock_guard lock(mutex);
+      woken = true;
+    }
+    work.notify_all();
+  };
+  Result<Parts> parts = Guarded("loading the model", [&] { return make(wake); });
   if (!parts) {
     started.set_value(Fail(parts.error()));
     return;
@@ -109,19 +118,24 @@ void Scheduler::Impl::Run(const std::function<Result<Parts>()>& make,
 void Scheduler::Impl::Serve(EngineLoop& loop) {
   for (bool running = true; running;) {
     bool cancels = false;
+    std::vector<std::packaged_task<void(EngineLoop&)>> taken;
     {
       std::unique_lock lock(mutex);
       is_idle = loop.idle() && incoming.empty();
       if (is_idle) {
         drained.notify_all();
       }
-      work.wait(lock, [&] { return stopping || cancel_all || !incoming.empty() || !loop.idle(); });
+      WaitForWork(loop, lock);
       is_idle = false;
+      taken = std::exchange(errands, {});
       for (std::unique_ptr<Sequence>& sequence : std::exchange(incoming, {})) {
         loop.Add(std::move(sequence));
       }
       running = !stopping;
       cancels = stopping || std::exchange(cancel_all, false);
+    }
+    for (std::packaged_task<void(EngineLoop&)>& errand : taken) {
+      errand(loop);
     }
     if (cancels) {
       loop.CancelAll();
@@ -138,6 +152,21 @@ void Scheduler::Impl::Serve(EngineLoop& loop) {
   }
 }
 
+void Scheduler::Impl::WaitForWork(EngineLoop& loop, std::unique_lock<std::mutex>& lock) {
+  // How soon a sequence that waits for the disk is found cancelled, or the disk too slow.
+  constexpr std::chrono::milliseconds kLookAgain{20};
+  const auto has_work = [&] {
+    return stopping || cancel_all || woken || !errands.empty() || !incoming.empty() ||
+           loop.CanStep();
+  };
+  if (loop.idle()) {
+    work.wait(lock, has_work);
+  } else {
+    work.wait_for(lock, kLookAgain, has_work);
+  }
+  woken = false;
+}
+
 void Scheduler::Impl::Publish(const EngineLoop& loop) {
   const std::lock_guard lock(mutex);
   stats = loop.stats();
@@ -145,8 +174,7 @@ void Scheduler::Impl::Publish(const EngineLoop& loop) {
 }
 
 Result<std::unique_ptr<Scheduler>> Scheduler::Start(const SchedulerOptions& options,
-                                                    const Clock& clock,
-                                                    std::function<Result<Parts>()> make) {
+                                                    const Clock& clock, MakeParts make) {
   if (options.max_num_seqs < 1 || options.prefill_step_size < 1 || options.max_queue < 0) {
     // With none of either no step would ever be planned.
     return Fail(ErrorCode::kInvalidRequest,
@@ -300,6 +328,21 @@ SchedulerStats Scheduler::stats() const {
   SchedulerStats stats = impl_->stats;
   stats.requests_refused = impl_->refused;
   return stats;
+}
+
+void Scheduler::ClearCache(Tiers tiers) {
+  std::packaged_task<void(EngineLoop&)> errand(
+      [tiers](EngineLoop& loop) { loop.ClearCache(tiers); });
+  std::future<void> done = errand.get_future();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->stopping) {
+      return;
+    }
+    impl_->errands.push_back(std::move(errand));
+  }
+  impl_->work.notify_all();
+  done.wait();
 }
 
 const Scheduler::EngineFacts& Scheduler::facts() const { return impl_->facts; }

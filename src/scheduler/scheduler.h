@@ -35,6 +35,7 @@ struct SchedulerStats {
   std::uint64_t preemptions = 0;
   std::uint64_t prompt_tokens = 0;  // computed and cached
   std::uint64_t cached_prompt_tokens = 0;
+  std::uint64_t disk_prompt_tokens = 0;  // of the cached ones, restored from the disk
   std::uint64_t completion_tokens = 0;
   cache::CacheStats cache;
 };
@@ -45,7 +46,8 @@ struct SchedulerStats {
 // banked prefix first, with ageing), so decoding streams never stall behind a long prompt. Chunks
 // end at multiples of 64 tokens where they can. A waiting request whose prefix a running one is
 // just prefilling waits for it. When blocks run out the youngest sequence is put back into the
-// queue; its full blocks stay in the bank.
+// queue; its full blocks stay in the bank. What the disk tier has of a waiting sequence's prompt is
+// restored meanwhile, while the others are stepped.
 class Scheduler {
  public:
   // What runs on the engine thread: made there by `make`.
@@ -54,9 +56,12 @@ class Scheduler {
     std::unique_ptr<cache::PrefixCache>
         cache;  // on the engine's block store; destroyed before the engine
   };
+  // Calls for a step, from any thread as long as the parts live: the cache has something to Poll.
+  using Wake = std::function<void()>;
+  using MakeParts = std::function<Result<Parts>(const Wake& wake)>;
   // Starts the engine thread, waits for `make` to finish there, and returns its error if it failed.
-  [[nodiscard]] static Result<std::unique_ptr<Scheduler>> Start(
-      const SchedulerOptions& options, const Clock& clock, std::function<Result<Parts>()> make);
+  [[nodiscard]] static Result<std::unique_ptr<Scheduler>> Start(const SchedulerOptions& options,
+                                                                const Clock& clock, MakeParts make);
   // Cancels everything and joins the thread.
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
@@ -74,6 +79,14 @@ class Scheduler {
   void Drain(Clock::TimePoint deadline);
 
   [[nodiscard]] SchedulerStats stats() const;
+
+  // Drops what no sequence uses from the tiers of the bank. Waits until it is done; between two
+  // steps, so running sequences go on afterwards.
+  struct Tiers {
+    bool memory = false;
+    bool disk = false;
+  };
+  void ClearCache(Tiers tiers);
 
   // Facts of the engine, for the banner and /v1/models.
   struct EngineFacts {

@@ -378,8 +378,8 @@ class FailingClock final : public Clock {
 TEST(Scheduler, AnExceptionBeforeAnySequenceRunsEndsTheWaitingOnes) {
   FailingClock clock;
   FakeControl control;
-  auto scheduler =
-      Scheduler::Start({.context_length = 1000}, clock, [&]() -> Result<Scheduler::Parts> {
+  auto scheduler = Scheduler::Start(
+      {.context_length = 1000}, clock, [&](const Scheduler::Wake&) -> Result<Scheduler::Parts> {
         Scheduler::Parts parts;
         parts.engine = std::make_unique<FakeEngine>(control, std::vector<int>{0}, 1 << 20);
         parts.cache = cache::MakeRadixCache(parts.engine->blocks());
@@ -400,9 +400,10 @@ TEST(Scheduler, OptionsWithWhichNoStepCouldBePlannedAreRefused) {
   for (const SchedulerOptions& options :
        {SchedulerOptions{.max_num_seqs = 0}, SchedulerOptions{.prefill_step_size = 0},
         SchedulerOptions{.max_queue = -1}}) {
-    const auto started = Scheduler::Start(options, clock, []() -> Result<Scheduler::Parts> {
-      throw std::runtime_error("not asked");
-    });
+    const auto started =
+        Scheduler::Start(options, clock, [](const Scheduler::Wake&) -> Result<Scheduler::Parts> {
+          throw std::runtime_error("not asked");
+        });
     ASSERT_FALSE(started.has_value());
     EXPECT_EQ(started.error().code, ErrorCode::kInvalidRequest);
   }
@@ -411,7 +412,8 @@ TEST(Scheduler, OptionsWithWhichNoStepCouldBePlannedAreRefused) {
 TEST(Scheduler, AnExceptionWhileLoadingIsAnError) {
   const ManualClock clock;
   const auto started = Scheduler::Start(
-      {}, clock, []() -> Result<Scheduler::Parts> { throw std::runtime_error("no"); });
+      {}, clock,
+      [](const Scheduler::Wake&) -> Result<Scheduler::Parts> { throw std::runtime_error("no"); });
   ASSERT_FALSE(started.has_value());
   EXPECT_EQ(started.error().code, ErrorCode::kInternal);
 }
@@ -476,9 +478,10 @@ TEST(Scheduler, TimesAreThoseOfTheClock) {
 
 TEST(Scheduler, AFailedStartReturnsItsError) {
   const SystemClock clock;
-  const auto started = Scheduler::Start({}, clock, []() -> Result<Scheduler::Parts> {
-    return Fail(ErrorCode::kBadModel, "The model is damaged.");
-  });
+  const auto started =
+      Scheduler::Start({}, clock, [](const Scheduler::Wake&) -> Result<Scheduler::Parts> {
+        return Fail(ErrorCode::kBadModel, "The model is damaged.");
+      });
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().message, "The model is damaged.");
 }

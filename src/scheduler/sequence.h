@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,10 @@ struct Sequence {
   cache::Lease lease;
   std::int64_t computed = 0;    // positions whose K and V are in the lease's blocks
   std::uint64_t admission = 0;  // larger = younger
+
+  // While waiting.
+  std::optional<cache::PrefixCache::RestoreId> restore = {};
+  int restores_left = 3;  // asking once more brings what a joined restore did not
 
   bool was_admitted = false;
   bool preempted = false;

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file_system.h"
 #include "scheduler/fake_engine.h"
 #include "scheduler/scheduler.h"
 
@@ -90,16 +92,18 @@ struct Harness {
     std::uint64_t budget_bytes = 1 << 20;
     SchedulerOptions options = {.context_length = 100'000};
     bool naive = false;
+    FileSystem* files = nullptr;  // of a disk tier
+    std::uint64_t disk_budget_bytes = 10 << 20;
   };
 
   explicit Harness(Setup given) : setup(std::move(given)) {
-    auto started = Scheduler::Start(setup.options, clock, [this]() -> Result<Scheduler::Parts> {
-      Scheduler::Parts parts;
-      parts.engine = std::make_unique<FakeEngine>(control, setup.windows, setup.budget_bytes);
-      parts.cache = setup.naive ? cache::MakeNaiveCache(parts.engine->blocks())
-                                : cache::MakeRadixCache(parts.engine->blocks());
-      return parts;
-    });
+    auto started = Scheduler::Start(
+        setup.options, clock, [this](const Scheduler::Wake& wake) -> Result<Scheduler::Parts> {
+          Scheduler::Parts parts;
+          parts.engine = std::make_unique<FakeEngine>(control, setup.windows, setup.budget_bytes);
+          parts.cache = MakeCache(parts.engine->blocks(), wake);
+          return parts;
+        });
     scheduler = std::move(started.value());
   }
   ~Harness() {
@@ -132,6 +136,20 @@ struct Harness {
   Text Run(Request request) {
     TokenStream stream = Submit(std::move(request));
     return ReadAll(stream, 1).at(0);
+  }
+
+  std::unique_ptr<cache::PrefixCache> MakeCache(ops::BlockStore& blocks,
+                                                const Scheduler::Wake& wake) const {
+    if (setup.files == nullptr) {
+      return setup.naive ? cache::MakeNaiveCache(blocks) : cache::MakeRadixCache(blocks);
+    }
+    return cache::MakeRadixCache(blocks,
+                                 {.directory = "/cache",
+                                  .budget_bytes = setup.disk_budget_bytes,
+                                  .fingerprint = std::string(64, 'f'),
+                                  .group_bytes = {},
+                                  .model_name = "fake"},
+                                 *setup.files, clock, wake);
   }
 
   Setup setup;

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace cache {
+
+// How the disk tier is set up.
+struct SsdOptions {
+  std::filesystem::path directory;
+  std::uint64_t budget_bytes = 0;          // of the whole directory; 0: a tenth of what is free
+  std::string fingerprint;                 // of the engine, 64 hex digits: the namespace
+  std::vector<std::uint64_t> group_bytes;  // of a block, [layer group]
+  std::string model_name;                  // for about.json
+  // Memory for blocks on their way: what does not fit waits or, when it is evicted, is dropped.
+  std::uint64_t write_queue_bytes = std::uint64_t{256} << 20U;
+  std::uint64_t read_ahead_bytes = std::uint64_t{256} << 20U;
+};
+
+}  // namespace cache
