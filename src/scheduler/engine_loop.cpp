@@ -61,6 +61,9 @@ void EngineLoop::Step() {
       }
     }
   }
+  if (!ended_.empty()) {
+    cache_.Poll();  // there may be no further step: their last blocks go to the disk now
+  }
   ended_.clear();
 }
 

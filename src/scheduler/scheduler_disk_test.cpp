@@ -48,6 +48,18 @@ TEST(SchedulerWithDisk, TheReplyIsBankedTooAndMemoryIsToldFromDisk) {
   EXPECT_EQ(again.stats(0).disk_tokens, 0) << "now from memory";
 }
 
+TEST(SchedulerWithDisk, WhatAnEndedSequenceLeavesIsWrittenThoughNothingFollows) {
+  MemoryFileSystem files;
+  Harness harness({.files = &files});
+  harness.Run(Greedy(MakePrompt(1, 64 * 20), 2));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (harness.scheduler->stats().cache.disk->written_blocks < 20 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(harness.scheduler->stats().cache.disk->written_blocks, 20U);
+}
+
 TEST(SchedulerWithDisk, OthersAreSteppedWhileOneWaitsForTheDisk) {
   MemoryFileSystem files;
   {
