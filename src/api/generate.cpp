@@ -146,6 +146,7 @@ class Generation {
       if (i % static_cast<std::size_t>(options_.n) == 0) {
         usage.prompt_tokens += stats.prompt_tokens;
         usage.cached_tokens += stats.cached_tokens;
+        usage.disk_tokens += stats.disk_tokens;
       }
     }
     usage.timings = tokens_.stats(0);

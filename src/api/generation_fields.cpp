@@ -99,6 +99,11 @@ std::vector<std::string> ReadStops(FieldReader& fields, const char* name) {
   return stops;
 }
 
+// Nothing crosses tenants, whatever salt a request brings.
+std::string CacheSalt(FieldReader& fields, const ApiRequest& request) {
+  return request.tenant + "/" + fields.String("cache_salt").value_or("");
+}
+
 GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& model,
                                         const ApiRequest& request) {
   GenerationOptions options;
@@ -111,8 +116,7 @@ GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& 
   options.ignore_eos = fields.Bool("ignore_eos").value_or(false);
   options.include_stop_text = fields.Bool("include_stop_str_in_output").value_or(false);
   options.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
-  // Nothing crosses tenants, whatever salt a request brings.
-  options.cache_salt = request.tenant + "/" + fields.String("cache_salt").value_or("");
+  options.cache_salt = CacheSalt(fields, request);
   return options;
 }
 
@@ -136,7 +140,13 @@ Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+          {"prompt_tokens_details", CachedTokensJson(usage)}};
+}
+
+Json CachedTokensJson(const Usage& usage) {
+  return {{"cached_tokens", usage.cached_tokens},
+          {"cached_tokens_memory", usage.cached_tokens - usage.disk_tokens},
+          {"cached_tokens_disk", usage.disk_tokens}};
 }
 
 // llama-server's fields: prompt_n counts the prompt tokens that were computed.

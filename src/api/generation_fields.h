@@ -13,6 +13,9 @@ namespace api {
 [[nodiscard]] GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& model,
                                                       const ApiRequest& request);
 
+// What separates this request's blocks in the bank from others': its tenant and `cache_salt`.
+[[nodiscard]] std::string CacheSalt(FieldReader& fields, const ApiRequest& request);
+
 // The stop strings of the field `name`: a string or a list of them.
 [[nodiscard]] std::vector<std::string> ReadStops(FieldReader& fields, const char* name);
 
@@ -26,6 +29,9 @@ namespace api {
 // usage and timings as both endpoints report them.
 [[nodiscard]] Json UsageJson(const Usage& usage);
 [[nodiscard]] Json TimingsJson(const Usage& usage);
+
+// How many prompt tokens came from the bank, in all, from memory and from the disk.
+[[nodiscard]] Json CachedTokensJson(const Usage& usage);
 
 // "stop", "length".
 [[nodiscard]] const char* FinishName(scheduler::FinishReason reason);

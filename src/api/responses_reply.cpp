@@ -216,7 +216,7 @@ Json ResponseItems::Answer(const Usage& usage) {
   }
   response["usage"] = {
       {"input_tokens", usage.prompt_tokens},
-      {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+      {"input_tokens_details", CachedTokensJson(usage)},
       {"output_tokens", usage.completion_tokens},
       {"output_tokens_details",
        {{"reasoning_tokens", std::min(reasoning_tokens_, usage.completion_tokens)}}},

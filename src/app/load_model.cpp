@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/cache_directory.h"
 #include "app/model_choice.h"
 #include "app/progress.h"
 #include "app/script_file.h"
@@ -22,12 +23,14 @@ namespace app {
 namespace {
 
 constexpr std::int64_t kUnknownContextLength = 4096;
+constexpr std::uint64_t kLeastOnTheWay = std::uint64_t{16} << 20U;
 
 // What a model is served with, made step by step.
 struct Making {
   const ServeOptions& options;
   const KernelChoice& kernels;
   const Clock& clock;
+  FileSystem& files;
   bool quiet;
   ChosenModel chosen;
   model_files::ModelSource source;
@@ -186,6 +189,44 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const Making& making, Progres
                              .on_progress = [&](double share) { progress.Report(share); }});
 }
 
+// Where this model's prefixes are kept on disk; nothing where they are not.
+std::optional<cache::SsdOptions> DiskOptions(const Making& making, engine::Engine& engine) {
+  const ServeOptions& options = making.options;
+  if (!options.ssd_cache || making.script) {
+    return std::nullopt;
+  }
+  cache::SsdOptions disk;
+  if (!options.ssd_cache_dir.empty()) {
+    disk.directory = options.ssd_cache_dir;
+  } else if (const auto standard = DefaultCacheDirectory(ProcessEnvironment())) {
+    disk.directory = *standard;
+  } else {
+    spdlog::warn("no HOME says where to keep a disk cache; --ssd-cache-dir does");
+    return std::nullopt;
+  }
+  constexpr double kGib = 1 << 30U;
+  disk.budget_bytes = static_cast<std::uint64_t>(options.ssd_cache_max_gb * kGib);
+  disk.fingerprint = engine.fingerprint();
+  disk.model_name = making.served->name;
+  // Blocks on their way to and from the disk are memory too: little beside a small budget.
+  const std::uint64_t share = engine.blocks().budget_bytes() / 8;
+  disk.write_queue_bytes = std::clamp(share, kLeastOnTheWay, disk.write_queue_bytes);
+  disk.read_ahead_bytes = std::clamp(share, kLeastOnTheWay, disk.read_ahead_bytes);
+  return disk;
+}
+
+std::unique_ptr<cache::PrefixCache> MakeCache(const Making& making, engine::Engine& engine,
+                                              const scheduler::Scheduler::Wake& wake) {
+  if (!making.options.prefix_cache) {
+    return cache::MakeNaiveCache(engine.blocks());
+  }
+  if (std::optional<cache::SsdOptions> disk = DiskOptions(making, engine)) {
+    return cache::MakeRadixCache(engine.blocks(), std::move(*disk), making.files, making.clock,
+                                 wake);
+  }
+  return cache::MakeRadixCache(engine.blocks());
+}
+
 // Starts the engine thread; lowers the context length to what the KV budget can hold.
 Result<void> StartScheduler(Making& making) {
   api::ServedModel& served = *making.served;
@@ -195,15 +236,14 @@ Result<void> StartScheduler(Making& making) {
   Result<std::unique_ptr<scheduler::Scheduler>> scheduler = [&] {
     Progress progress(fmt::format("loading {}", making.source.name), making.quiet);
     const auto make =
-        [&](const scheduler::Scheduler::Wake& /*wake*/) -> Result<scheduler::Scheduler::Parts> {
+        [&](const scheduler::Scheduler::Wake& wake) -> Result<scheduler::Scheduler::Parts> {
       Result<std::unique_ptr<engine::Engine>> engine = MakeEngine(making, progress);
       if (!engine) {
         return Fail(engine.error());
       }
       ops::BlockStore& blocks = (*engine)->blocks();
       fits = scheduler::KvNeed(blocks).MaxTokens(blocks.budget_bytes(), wanted);
-      std::unique_ptr<cache::PrefixCache> cache =
-          options.prefix_cache ? cache::MakeRadixCache(blocks) : cache::MakeNaiveCache(blocks);
+      std::unique_ptr<cache::PrefixCache> cache = MakeCache(making, **engine, wake);
       return scheduler::Scheduler::Parts{.engine = std::move(*engine), .cache = std::move(cache)};
     };
     return scheduler::Scheduler::Start({.max_num_seqs = options.max_num_seqs,
@@ -249,7 +289,7 @@ Result<void> MakeParts(Making& making) {
 }
 
 Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, const Clock& clock,
-                    bool quiet) {
+                    FileSystem& files, bool quiet) {
   Result<ChosenModel> chosen = ChooseModel(options.model);
   if (!chosen) {
     return Fail(chosen.error());
@@ -275,6 +315,7 @@ Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, co
   return Making{.options = options,
                 .kernels = kernels,
                 .clock = clock,
+                .files = files,
                 .quiet = quiet,
                 .chosen = std::move(*chosen),
                 .source = std::move(*source),
@@ -290,8 +331,8 @@ std::string DescribeSource(const model_files::ModelSource& source, const std::st
 }  // namespace
 
 Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& kernels,
-                              const Clock& clock, bool quiet) {
-  Result<Making> making = Open(options, kernels, clock, quiet);
+                              const Clock& clock, FileSystem& files, bool quiet) {
+  Result<Making> making = Open(options, kernels, clock, files, quiet);
   if (!making) {
     return Fail(making.error());
   }

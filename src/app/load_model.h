@@ -7,6 +7,7 @@
 #include "app/kernel_choice.h"
 #include "app/options.h"
 #include "base/clock.h"
+#include "base/file_system.h"
 #include "base/result.h"
 
 namespace app {
@@ -17,10 +18,10 @@ struct LoadedModel {
 };
 
 // Finds the model, opens it, and makes tokenizer, template, engine and scheduler of it. Reports to
-// stderr unless `quiet`. `clock` must outlive the model. Errors: one sentence for the person who
-// typed the command.
+// stderr unless `quiet`. `clock` and `files` (of the disk cache) must outlive the model. Errors:
+// one sentence for the person who typed the command.
 [[nodiscard]] Result<LoadedModel> LoadModel(const ServeOptions& options,
                                             const KernelChoice& kernels, const Clock& clock,
-                                            bool quiet);
+                                            FileSystem& files, bool quiet);
 
 }  // namespace app

@@ -28,6 +28,9 @@ struct ServeOptions {
   std::string tool_call_parser;         // wire format; empty or "auto": the template's
   std::string reasoning_parser;         // the same, where the first is not given
   bool auto_tool_choice = true;         // always
+  bool ssd_cache = true;                // prefixes on disk too
+  std::string ssd_cache_dir;            // empty: the platform's cache directory
+  double ssd_cache_max_gb = 0;          // GiB of all of that directory; 0: a tenth of the free disk
   double cache_memory_percent = 40.0;   // of the memory that the weights leave
   std::uint64_t cache_memory_mb = 0;    // MiB for K and V; 0: by percent
   int kv_bits = 16;                     // 32 or 16

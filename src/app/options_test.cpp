@@ -173,6 +173,9 @@ TEST(Options, ACommandLineOfVllmMlxStarts) {
                                             "--stream-interval",
                                             "1"});
   EXPECT_EQ(serve.cache_memory_percent, 20.0);
+  EXPECT_TRUE(serve.ssd_cache);
+  EXPECT_EQ(serve.ssd_cache_dir, "/tmp/c");
+  EXPECT_EQ(serve.ssd_cache_max_gb, 10.0);
   EXPECT_EQ(serve.timeout_s, 300);
   EXPECT_EQ(serve.api_keys, std::vector<std::string>{"one"});
   EXPECT_EQ(std::ranges::count(serve.without_effect, "--continuous-batching"), 0);

@@ -47,7 +47,6 @@ constexpr std::array<std::string_view, 54> kFlags = {
     "no-preflight",
     "no-reasoning-parser",
     "no-spec-decode",
-    "no-ssd-cache",
     "no-telemetry",
     "no-think",
     "no-thinking",
@@ -159,8 +158,6 @@ constexpr std::array<std::string_view, 106> kValues = {
     "specprefill-keep-pct",
     "specprefill-threshold",
     "speculative-config",
-    "ssd-cache-dir",
-    "ssd-cache-max-gb",
     "stream-interval",
     "suffix-max-draft",
     "suffix-max-suffix-len",
@@ -184,9 +181,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kSynonyms
 }};
 
 // What they ask for is how this server works anyway, so they pass without a word.
-constexpr std::array<std::string_view, 6> kAlreadySo = {
-    "continuous-batching", "enable-metrics", "no-ssd-cache",
-    "no-telemetry",        "offline",        "use-paged-cache",
+constexpr std::array<std::string_view, 5> kAlreadySo = {
+    "continuous-batching", "enable-metrics", "no-telemetry", "offline", "use-paged-cache",
 };
 
 bool Contains(const auto& names, std::string_view name) {

@@ -166,6 +166,41 @@ Setting DisablePrefixCache(ServeOptions& options) {
           }};
 }
 
+Setting NoSsdCache(ServeOptions& options) {
+  bool& enabled = options.ssd_cache;
+  return {.name = "no-ssd-cache",
+          .synonyms = {},
+          .arity = Setting::Arity::kFlag,
+          .placeholder = {},
+          .help = "Keep computed prefixes in memory only",
+          .apply = [&enabled](const std::vector<std::string>& values) -> Result<void> {
+            const Result<bool> disabled = ParseSwitch("--no-ssd-cache", values.back());
+            if (!disabled) {
+              return Fail(disabled.error());
+            }
+            enabled = !*disabled;
+            return {};
+          }};
+}
+
+Setting SsdCacheMaxGb(ServeOptions& options) {
+  return {
+      .name = "ssd-cache-max-gb",
+      .synonyms = {},
+      .arity = Setting::Arity::kValue,
+      .placeholder = "GIB",
+      .help = "Most that the disk cache's directory may take (default: a tenth of what is free)",
+      .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+        const Result<double> gib =
+            ParseNumber("--ssd-cache-max-gb", values.back(), {.low = 0.001, .high = 1e6});
+        if (!gib) {
+          return Fail(gib.error());
+        }
+        options.ssd_cache_max_gb = *gib;
+        return {};
+      }};
+}
+
 Setting Model(std::string& target, std::string help) {
   Setting model = Text("model", "MODEL", std::move(help), target);
   model.arity = Setting::Arity::kPositional;
@@ -220,6 +255,12 @@ std::vector<Setting> ServeSettings(ServeOptions& options) {
   settings.push_back(DisablePrefixCache(options));
   settings.push_back(CacheMemoryPercent(options));
   settings.push_back(CacheMemoryMb(options));
+  settings.push_back(Text("ssd-cache-dir", "DIR",
+                          "Where computed prefixes are kept on disk (default: emberbank in the "
+                          "user's cache directory)",
+                          options.ssd_cache_dir));
+  settings.push_back(SsdCacheMaxGb(options));
+  settings.push_back(NoSsdCache(options));
   settings.push_back(KvBits(options));
   settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
                            options.threads, {.low = 1, .high = 1024}));

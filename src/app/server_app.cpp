@@ -29,7 +29,7 @@ Result<std::unique_ptr<ServerApp>> ServerApp::Start(const ServeOptions& options,
   for (const std::string& flag : options.without_effect) {
     spdlog::info("{} is accepted but has no effect yet.", flag);
   }
-  Result<LoadedModel> model = LoadModel(app->options_, kernels, app->clock_, quiet);
+  Result<LoadedModel> model = LoadModel(app->options_, kernels, app->clock_, *app->files_, quiet);
   if (!model) {
     return Fail(model.error());
   }

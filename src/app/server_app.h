@@ -42,6 +42,7 @@ class ServerApp final : public api::ModelManager {
   ServeOptions options_;
   KernelChoice kernels_;
   SystemClock clock_;
+  std::unique_ptr<FileSystem> files_ = MakeOsFileSystem();
   LoadedModel model_;
   std::unique_ptr<http::ApiHandler> handler_;
   std::unique_ptr<http::Server> server_;

@@ -33,8 +33,18 @@ double CacheStat(const scheduler::SchedulerStats& stats) {
   return static_cast<double>(stats.cache.*kMember);
 }
 
+template <auto kMember>
+double DiskStat(const scheduler::SchedulerStats& stats) {
+  return stats.cache.disk ? static_cast<double>((*stats.cache.disk).*kMember) : 0.0;
+}
+
 using cache::CacheStats;
+using cache::SsdStats;
 using scheduler::SchedulerStats;
+
+double DiskErrors(const SchedulerStats& stats) {
+  return DiskStat<&SsdStats::read_errors>(stats) + DiskStat<&SsdStats::write_errors>(stats);
+}
 
 constexpr ModelValue kModelValues[] = {
     {"emberbank_requests_running", "Sequences being computed", MetricType::Gauge,
@@ -73,6 +83,32 @@ constexpr ModelValue kModelValues[] = {
      &CacheStat<&CacheStats::misses>},
     {"emberbank_cache_evicted_blocks_total", "Blocks evicted", MetricType::Counter,
      &CacheStat<&CacheStats::evicted_blocks>},
+    {"emberbank_disk_prompt_tokens_total", "Prompt tokens restored from the disk",
+     MetricType::Counter, &Stat<&SchedulerStats::disk_prompt_tokens>},
+    {"emberbank_disk_used_bytes", "Files of the disk cache's directory", MetricType::Gauge,
+     &DiskStat<&SsdStats::used_bytes>},
+    {"emberbank_disk_budget_bytes", "Most that they may take", MetricType::Gauge,
+     &DiskStat<&SsdStats::budget_bytes>},
+    {"emberbank_disk_blocks", "Blocks on disk for this model", MetricType::Gauge,
+     &DiskStat<&SsdStats::own_blocks>},
+    {"emberbank_disk_pending_bytes", "Memory of blocks to be written", MetricType::Gauge,
+     &DiskStat<&SsdStats::queued_bytes>},
+    {"emberbank_disk_read_ahead_bytes", "Memory of blocks read and not yet taken in",
+     MetricType::Gauge, &DiskStat<&SsdStats::staged_bytes>},
+    {"emberbank_disk_written_bytes_total", "Bytes written to the disk cache", MetricType::Counter,
+     &DiskStat<&SsdStats::written_bytes>},
+    {"emberbank_disk_read_bytes_total", "Bytes read from it", MetricType::Counter,
+     &DiskStat<&SsdStats::read_bytes>},
+    {"emberbank_disk_dropped_blocks_total", "Blocks lost since they could not be written",
+     MetricType::Counter, &DiskStat<&SsdStats::dropped_blocks>},
+    {"emberbank_disk_evicted_files_total", "Files removed for room", MetricType::Counter,
+     &DiskStat<&SsdStats::evicted_files>},
+    {"emberbank_disk_damaged_files_total", "Files that failed a check", MetricType::Counter,
+     &DiskStat<&SsdStats::damaged_files>},
+    {"emberbank_disk_errors_total", "Reads and writes that the system refused", MetricType::Counter,
+     &DiskErrors},
+    {"emberbank_disk_wear_bytes_total", "Bytes ever written to the directory, by all servers",
+     MetricType::Counter, &DiskStat<&SsdStats::wear_bytes>},
 };
 
 // Seconds; from a short cached prompt on a small model to a long one on a slow machine.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/anthropic_messages.h"
+#include "api/cache_admin.h"
 #include "api/openai_chat.h"
 #include "api/openai_completions.h"
 #include "api/openai_models.h"
@@ -50,7 +51,7 @@ constexpr bool kNeedsKey = true;
 constexpr bool kOpen = false;
 
 // THE TABLE: what this server answers, and where.
-constexpr std::array<Route, 16> kRoutes = {{
+constexpr std::array<Route, 19> kRoutes = {{
     {"GET", "/", &Greet, kOpen},
     {"GET", "/health", &Health, kOpen},
     {"GET", "/metrics", &ShowMetrics, kOpen},
@@ -65,6 +66,9 @@ constexpr std::array<Route, 16> kRoutes = {{
     {"POST", "/v1/responses/{id}/cancel", &Stored<&api::CancelResponse>, kNeedsKey},
     {"POST", "/v1/messages", &Api<&api::AnthropicMessages>, kNeedsKey},
     {"POST", "/v1/messages/count_tokens", &Api<&api::AnthropicCountTokens>, kNeedsKey},
+    {"GET", "/v1/cache/stats", &Api<&api::CacheStats>, kNeedsKey},
+    {"DELETE", "/v1/cache", &Api<&api::ClearCache>, kNeedsKey},
+    {"POST", "/v1/cache/prefill", &Api<&api::PrefillCache>, kNeedsKey},
     {"POST", "/tokenize", &Api<&api::Tokenize>, kNeedsKey},
     {"POST", "/detokenize", &Api<&api::Detokenize>, kNeedsKey},
 }};

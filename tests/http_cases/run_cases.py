@@ -19,6 +19,7 @@ import threading
 import time
 
 import assertions
+import cache_steps
 import http_client
 from canary import Canary
 from model_edit import copy_model
@@ -27,7 +28,7 @@ from server_process import FLAGS, ServerProcess, StartFailed, write_script
 HERE = pathlib.Path(__file__).resolve().parent
 NAME = "test-model"
 STEPS = {"start", "send", "send_all", "send_async", "send_many", "send_and_close", "copy_model", "stop", "restart",
-         "start_again", "sleep_ms"}
+         "start_again", "sleep_ms", "kill_9", "replace_model", *cache_steps.STEPS}
 
 
 def expand(value, variables):
@@ -47,6 +48,17 @@ def expand(value, variables):
     return value
 
 
+def vary(request, i, how):
+    """A copy of the request; with `how` "prefix", one whose prompt differs from its start on."""
+    if how is None:
+        return request
+    if how != "prefix":
+        raise ValueError(f"unknown way to vary {how!r}")
+    copy = json.loads(json.dumps(request))
+    copy["body"]["messages"][0]["content"] = f"Number {i}. {copy['body']['messages'][0]['content']}"
+    return copy
+
+
 def load_skips(path):
     """{case id: reason} of skipped.txt."""
     lines = path.read_text().splitlines() if path.exists() else []
@@ -60,6 +72,9 @@ def reason_to_skip(case, args):
         return None if args.qwen3 else "needs --qwen3, a model directory with Qwen3's template"
     if case["family"] == "qwen3" and backend == "any" and not args.qwen3:
         return "needs --qwen3, a model directory with Qwen3's template"
+    steps = {step["op"] for step in given.get("steps") or []}
+    if backend == "two-models" and "replace_model" in steps:
+        return None if args.hf_model else "needs --hf-model, other weights than --model's"
     if isinstance(backend, str) and backend not in ("any", "real-small-model", "text-only-model"):
         return f"needs another backend: {backend}"
     for step in given.get("steps") or []:
@@ -82,6 +97,8 @@ class CaseRun:
         self.start_error = None
         self.folder = tempfile.TemporaryDirectory(prefix="emberbank-case-")
         self.config = {}
+        if "$TMP/readonly" in json.dumps(case):
+            cache_steps.make_unwritable(f"{self.folder.name}/readonly")
         self.canary = Canary() if "$CANARY" in json.dumps(case) else None
         # what a family's template does shows on any weights
         by_template = case["family"] == "qwen3" and case["input"].get("backend") == "any"
@@ -107,16 +124,18 @@ class CaseRun:
             write_script(script, backend)
             if backend.get("format"):
                 extra = ("--tool-call-parser", backend["format"])
-        model = expand(config.get("model_dir", self.model), self.variables())
+        variables = self.variables()
+        model = expand(config.get("model_dir", self.model), variables)
         try:
-            self.own = ServerProcess(self.args.server, model, NAME, config, script, extra)
+            self.own = ServerProcess(self.args.server, model, NAME, expand(config, variables), script, extra)
         except StartFailed as failure:
             if not may_fail:
                 raise
             self.start_error = str(failure)
 
     def variables(self):
-        port = (self.own or self.shared()).port if not self.start_error else 0
+        is_free = self.config and not self.own  # about to start its own
+        port = 0 if self.start_error or is_free else (self.own or self.shared()).port
         canary = {"$CANARY": str(self.canary.port)} if self.canary else {}
         return {"$MODEL": NAME, "$PORT": str(port), "$TMP": self.folder.name, **canary, **self.earlier()}
 
@@ -160,9 +179,16 @@ class CaseRun:
         requests = {r["id"]: r for r in self.case["input"].get("requests") or []}
         op = step["op"]
         if op in ("start", "restart", "start_again"):
-            self.start(step.get("config") or self.config, step.get("may_fail", False))
+            kept = {} if op == "start" else self.config
+            self.start({**kept, **(step.get("config") or {})}, step.get("may_fail", False))
         elif op == "stop":
             self.own.stop()
+        elif op == "kill_9":
+            self.own.kill()
+        elif op == "replace_model":
+            self.model = self.args.hf_model
+        elif op in cache_steps.STEPS:
+            self.answers.update(cache_steps.run(step, self.own.port, expand(self.config, {"$TMP": self.folder.name})))
         elif op == "sleep_ms":
             time.sleep(step["ms"] / 1000)
         elif op == "copy_model":
@@ -170,7 +196,8 @@ class CaseRun:
         elif op == "send_all":
             self.send_grouped(list(requests.values()))
         elif op == "send_many":
-            threads = [threading.Thread(target=self.send, args=(requests[step["template"]], f"m{i}"))
+            template = requests[step["template"]]
+            threads = [threading.Thread(target=self.send, args=(vary(template, i, step.get("vary")), f"m{i}"))
                        for i in range(step["count"])]
             for thread in threads:
                 thread.start()

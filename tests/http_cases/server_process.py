@@ -20,7 +20,18 @@ FLAGS = {
     "max_concurrent": "--max-num-seqs",
     "max_queue": "--max-queue",
     "api_key": "--api-key",
+    "ssd_cache_dir": "--ssd-cache-dir",
+    "ssd_cache_max": "--ssd-cache-max-gb",
 }
+UNITS_PER_GB = {"MB": 1024, "GB": 1}
+
+
+def flag_value(key, value):
+    """The setting's value as our flag takes it."""
+    if key == "ssd_cache_max":
+        number, unit = re.fullmatch(r"(\d+)(MB|GB)", value).groups()
+        return str(int(number) / UNITS_PER_GB[unit])
+    return str(value)
 
 
 class ServerProcess:
@@ -32,7 +43,9 @@ class ServerProcess:
         for key, value in (config or {}).items():
             if key == "model_dir":
                 continue
-            command += [FLAGS[key], str(value)]
+            command += [FLAGS[key], flag_value(key, value)]
+        if not {"--ssd-cache-dir", "--no-ssd-cache"} & set(command):
+            command.append("--no-ssd-cache")  # never the user's own cache
         if script:
             command += ["--script", script]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
