@@ -35,7 +35,8 @@ struct GgufVocabulary {
 struct TokenizerFiles {
   std::string tokenizer_json;          // content of tokenizer.json; empty for GGUF
   std::optional<GgufVocabulary> gguf;  // GGUF only
-  std::vector<std::string> extra_tokens = {};  // bytes of tokens beyond the vocabulary (of a script)
+  std::vector<std::string> extra_tokens =
+      {};  // bytes of tokens beyond the vocabulary (of a script)
   std::optional<std::string>
       chat_template;  // chat_template.jinja, else tokenizer_config.json, else GGUF metadata
   std::map<std::string, std::string>
