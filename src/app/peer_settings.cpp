@@ -10,7 +10,7 @@ namespace {
 
 // By the number of values. Collected from the argument parsers of rapid-mlx 0.16.10 and vllm-mlx
 // 0.6.0, and from the flags of the field that a later version of this server will honour.
-constexpr std::array<std::string_view, 54> kFlags = {
+constexpr auto kFlags = std::to_array<std::string_view>({
     "allow-unauthenticated-public",
     "continuous-batching",
     "cua-only",
@@ -64,8 +64,8 @@ constexpr std::array<std::string_view, 54> kFlags = {
     "trust-remote-code",
     "use-paged-cache",
     "yes",
-};
-constexpr std::array<std::string_view, 106> kValues = {
+});
+constexpr auto kValues = std::to_array<std::string_view>({
     "auto-unload-idle-seconds",
     "chunked-prefill-tokens",
     "completion-batch-size",
@@ -170,9 +170,9 @@ constexpr std::array<std::string_view, 106> kValues = {
     "vision-prefill-token-budget",
     "warm-prompts",
     "watchdog-ppid",
-};
-constexpr std::array<std::string_view, 1> kOptionalValues = {"kv-cache-turboquant"};
-constexpr std::array<std::string_view, 2> kLists = {"cors-origins", "trusted-hosts"};
+});
+constexpr auto kOptionalValues = std::to_array<std::string_view>({"kv-cache-turboquant"});
+constexpr auto kLists = std::to_array<std::string_view>({"cors-origins", "trusted-hosts"});
 
 // Second names of flags.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kSynonyms = {{
@@ -181,9 +181,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kSynonyms
 }};
 
 // What they ask for is how this server works anyway, so they pass without a word.
-constexpr std::array<std::string_view, 5> kAlreadySo = {
-    "continuous-batching", "enable-metrics", "no-telemetry", "offline", "use-paged-cache",
-};
+constexpr auto kAlreadySo = std::to_array<std::string_view>({
+    "continuous-batching",
+    "enable-metrics",
+    "no-telemetry",
+    "offline",
+    "use-paged-cache",
+});
 
 bool Contains(const auto& names, std::string_view name) {
   for (const std::string_view each : names) {
