@@ -149,13 +149,30 @@ void NativeProduct::RunUnit(const Inputs& inputs, const Unit& unit, int super, f
   }
   // One row block: tile after tile, as they lie in memory. More: some tiles share a chunk of
   // activations.
-  const int step = inputs.coded->blocks().n_blocks > 1 ? kMaxUnitTiles : 1;
-  for (int tile = unit.first_tile; tile < unit.end_tile; tile += step) {
-    RunCoded(
-        *inputs.coded,
-        {.part = unit.part, .first_tile = tile, .end_tile = std::min(tile + step, unit.end_tile)},
-        super, y);
+  if (inputs.coded->blocks().n_blocks == 1) {
+    for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
+      RunCodedTile(*inputs.coded, unit.part, tile, super, y);
+    }
+    return;
   }
+  for (int tile = unit.first_tile; tile < unit.end_tile; tile += kMaxUnitTiles) {
+    RunCoded(*inputs.coded,
+             {.part = unit.part,
+              .first_tile = tile,
+              .end_tile = std::min(tile + kMaxUnitTiles, unit.end_tile)},
+             super, y);
+  }
+}
+
+void NativeProduct::RunCodedTile(const QuantizedRows& x, std::size_t part, int tile, int super,
+                                 float* y) const {
+  const BlockRange range = BlocksOf(x.blocks(), super);
+  std::vector<float> aside;
+  const TileSums sums = MakeSums(part, tile, x.blocks(), range, y, aside);
+  for (int first = 0; first < n_in(); first += kChunk) {
+    RunChunk(x, range, {.part = part, .tile = tile, .first_input = first}, sums);
+  }
+  sums.Finish(Bias(part, tile));
 }
 
 void NativeProduct::RunCoded(const QuantizedRows& x, const Unit& unit, int super, float* y) const {

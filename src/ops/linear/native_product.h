@@ -42,6 +42,7 @@ class NativeProduct {
   [[nodiscard]] OffsetKind KindOf(const PackedMatrix& part) const;
   void RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const;
   void RunCoded(const QuantizedRows& x, const Unit& unit, int super, float* y) const;
+  void RunCodedTile(const QuantizedRows& x, std::size_t part, int tile, int super, float* y) const;
   void RunChunk(const QuantizedRows& x, const BlockRange& range, const Chunk& chunk,
                 const TileSums& sums) const;
   void RunFloat(const TransposedRows& x, const Unit& unit, int super, float* y) const;
