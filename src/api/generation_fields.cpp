@@ -157,6 +157,7 @@ Json TimingsJson(const Usage& usage) {
   const double predicted_each =
       t.completion_tokens > 0 ? t.predicted_ms / static_cast<double>(t.completion_tokens) : 0.0;
   return {{"cache_n", t.cached_tokens},
+          {"restore_ms", t.restore_ms},
           {"prompt_n", computed},
           {"prompt_ms", t.prompt_ms},
           {"prompt_per_token_ms", prompt_each},

@@ -219,13 +219,14 @@ void RadixCache::Advance(Restore& restore) {
   bool is_over = MillisecondsBetween(restore.last_progress, now) > kPatienceMs;
   restore.failed = is_over;
   if (restore.read) {
-    const SsdStore::ReadProgress progress = disk_->TakeRead(*restore.read);
-    for (const BlockRead& block : progress.blocks) {
+    SsdStore::ReadProgress progress = disk_->TakeRead(*restore.read);
+    for (BlockRead& block : progress.blocks) {
       restore.last_progress = now;
       restore.failed = is_over = !TakeIn(restore, block);
       if (is_over) {
         break;
       }
+      disk_->Recycle(std::move(block));
     }
     if (progress.ended && !is_over) {
       is_over = true;

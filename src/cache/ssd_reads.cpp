@@ -123,6 +123,34 @@ SsdStore::ReadProgress SsdReads::Take(SsdStore::ReadId id) {
   return progress;
 }
 
+void SsdReads::Recycle(BlockRead block) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t kept = 0;
+  for (const std::vector<std::byte>& buffer : spare_) {
+    kept += buffer.size();
+  }
+  for (std::vector<std::byte>& buffer : block.groups) {
+    if (!buffer.empty() && !reads_.empty() && kept + buffer.size() <= read_ahead_bytes_) {
+      kept += buffer.size();
+      spare_.push_back(std::move(buffer));
+    }
+  }
+}
+
+std::vector<std::byte> SsdReads::TakeBuffer(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto fits = std::ranges::find_if(
+        spare_, [bytes](const std::vector<std::byte>& buffer) { return buffer.size() == bytes; });
+    if (fits != spare_.end()) {
+      std::vector<std::byte> buffer = std::move(*fits);
+      spare_.erase(fits);
+      return buffer;
+    }
+  }
+  return std::vector<std::byte>(bytes);
+}
+
 void SsdReads::End(SsdStore::ReadId id) {
   {
     const std::lock_guard lock(mutex_);
@@ -131,6 +159,9 @@ void SsdReads::End(SsdStore::ReadId id) {
     }
     reads_.erase(id);
     std::erase_if(runs_, [id](const Run& run) { return run.read == id; });
+    if (reads_.empty()) {
+      spare_.clear();
+    }
   }
   work_.notify_all();
 }
@@ -226,7 +257,7 @@ std::optional<BlockRead> SsdReads::ReadBlock(OpenFiles& open, const WantedBlock&
                                .message = file->name + " holds another block of the same tag"});
       return std::nullopt;
     }
-    block.groups[g].resize(spec_.group_bytes[g]);
+    block.groups[g] = TakeBuffer(spec_.group_bytes[g]);
     if (KvFileResult<void> read = file->file.Read(place->block, g, block.groups[g]); !read) {
       NoteFailure(file->name, read.error());
       return std::nullopt;

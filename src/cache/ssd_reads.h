@@ -28,6 +28,7 @@ class SsdReads {
 
   [[nodiscard]] SsdStore::ReadId Start(std::vector<WantedBlock> wanted);
   [[nodiscard]] SsdStore::ReadProgress Take(SsdStore::ReadId id);
+  void Recycle(BlockRead block);
   void End(SsdStore::ReadId id);
 
   void AddTo(SsdStats& stats) const;
@@ -51,6 +52,7 @@ class SsdReads {
   [[nodiscard]] std::uint64_t BytesOf(const BlockRead& block) const;
   [[nodiscard]] std::uint64_t BytesOf(const WantedBlock& block) const;
   void DoRun(const Run& run);
+  [[nodiscard]] std::vector<std::byte> TakeBuffer(std::uint64_t bytes);
   [[nodiscard]] std::optional<BlockRead> ReadBlock(OpenFiles& open, const WantedBlock& wanted);
   void NoteFailure(const std::string& name, const KvFileError& error);
 
@@ -66,7 +68,8 @@ class SsdReads {
   std::deque<Run> runs_;
   std::map<SsdStore::ReadId, Read> reads_;
   SsdStore::ReadId next_id_ = 1;
-  std::uint64_t staged_bytes_ = 0;  // of runs under way and of blocks not yet taken
+  std::uint64_t staged_bytes_ = 0;             // of runs under way and of blocks not yet taken
+  std::vector<std::vector<std::byte>> spare_;  // while there are reads
   bool stopping_ = false;
   std::uint64_t read_bytes_ = 0;
   std::uint64_t read_blocks_ = 0;

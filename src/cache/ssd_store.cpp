@@ -310,6 +310,8 @@ SsdStore::ReadId SsdStore::StartRead(std::vector<WantedBlock> wanted) {
 
 SsdStore::ReadProgress SsdStore::TakeRead(ReadId id) { return impl_->reads.Take(id); }
 
+void SsdStore::Recycle(BlockRead block) { impl_->reads.Recycle(std::move(block)); }
+
 void SsdStore::EndRead(ReadId id) { impl_->reads.End(id); }
 
 void SsdStore::Clear() {

@@ -66,6 +66,9 @@ class SsdStore {
     bool failed = false;            // ... because one could not be read
   };
   [[nodiscard]] ReadProgress TakeRead(ReadId id);
+  // Takes back what TakeRead gave, for the next blocks: fresh memory costs a page fault every 4
+  // KiB, in all as much as the reading.
+  void Recycle(BlockRead block);
   // Forgets the read, whether it has ended or not.
   void EndRead(ReadId id);
 

@@ -84,11 +84,12 @@ std::size_t Read(SsdStore& store, const Branch& branch, std::size_t begin, std::
   std::size_t came = 0;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (true) {
-    const SsdStore::ReadProgress progress = store.TakeRead(id);
-    for (const BlockRead& block : progress.blocks) {
+    SsdStore::ReadProgress progress = store.TakeRead(id);
+    for (BlockRead& block : progress.blocks) {
       EXPECT_EQ(block.wanted, came);
       EXPECT_EQ(block.groups, branch.blocks[begin + came].groups) << "WRONG CONTENT";
       ++came;
+      store.Recycle(std::move(block));
     }
     if (progress.ended) {
       store.EndRead(id);

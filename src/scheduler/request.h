@@ -39,8 +39,10 @@ struct RequestStats {
   std::int64_t cached_tokens = 0;  // of them found in the bank when first admitted
   std::int64_t disk_tokens = 0;    // of those, restored from the disk for it
   std::int64_t completion_tokens = 0;
-  double queue_ms = 0;      // submitted to admitted
-  double prompt_ms = 0;     // admitted to first token
+  double restore_ms =
+      0;                 // from the first read for it to the last block in memory; part of queue_ms
+  double queue_ms = 0;   // submitted to admitted
+  double prompt_ms = 0;  // admitted to first token
   double predicted_ms = 0;  // first token to last
 };
 

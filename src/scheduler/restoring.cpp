@@ -25,6 +25,12 @@ bool EngineLoop::CanStep() const {
 
 // Reads ahead for those that wait, whether there is a slot for them or not.
 void EngineLoop::StartRestores() {
+  for (const std::unique_ptr<Sequence>& sequence : waiting_) {
+    if (sequence->restore && sequence->is_restoring) {
+      sequence->is_restoring = IsRestoring(*sequence);
+      sequence->stats.restore_ms = MillisecondsBetween(sequence->restore_began, clock_.Now());
+    }
+  }
   auto restoring = std::count_if(waiting_.begin(), waiting_.end(),
                                  [this](const auto& s) { return IsRestoring(*s); });
   for (const std::unique_ptr<Sequence>& sequence : waiting_) {
@@ -40,7 +46,11 @@ void EngineLoop::StartRestores() {
       if (sequence->restore) {
         sequence->stats.disk_tokens += cache_.EndRestore(*sequence->restore);
       }
+      if (sequence->stats.disk_tokens == 0) {
+        sequence->restore_began = clock_.Now();
+      }
       sequence->restore = next;
+      sequence->is_restoring = true;
       ++restoring;
     }
   }

@@ -46,7 +46,9 @@ struct Sequence {
 
   // While waiting.
   std::optional<cache::PrefixCache::RestoreId> restore = {};
-  int restores_left = 3;  // asking once more brings what a joined restore did not
+  Clock::TimePoint restore_began{};
+  bool is_restoring = false;  // as of the last step
+  int restores_left = 3;      // asking once more brings what a joined restore did not
 
   bool was_admitted = false;
   bool preempted = false;
