@@ -56,23 +56,20 @@ void ReadOutputFormat(FieldReader& fields, GenerationOptions& options) {
 }
 
 Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_request) {
-  const Result<Json> body = ParseBody(api_request.body);
-  if (!body) {
-    return Fail(body.error());
+  const Result<BodyAndModel> opened = OpenBody(models, api_request);
+  if (!opened) {
+    return Fail(opened.error());
   }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
-  Result<AnthropicConversation> input = ReadAnthropicConversation(*body);
+  const auto& [body, model] = *opened;
+  Result<AnthropicConversation> input = ReadAnthropicConversation(body);
   if (!input) {
     return Fail(input.error());
   }
   MessagesRequest request;
-  request.model = *model;
+  request.model = model;
   request.input = std::move(*input);
-  FieldReader fields(*body);
-  request.options = ReadGenerationOptions(fields, **model, api_request);
+  FieldReader fields(body);
+  request.options = ReadGenerationOptions(fields, *model, api_request);
   request.options.n = 1;
   request.options.stop = ReadStops(fields, "stop_sequences");
   ReadOutputFormat(fields, request.options);
@@ -80,7 +77,7 @@ Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_
   if (const Json* thinking = fields.Object("thinking")) {
     request.form.omits_thinking = thinking->value("display", Json()) == "omitted";
   }
-  request.form.counts_cache_writes = HasCacheMark(*body);
+  request.form.counts_cache_writes = HasCacheMark(body);
   if (fields.error()) {
     return Fail(*fields.error());
   }

@@ -106,15 +106,7 @@ Result<std::vector<TokenId>> PromptOf(const Json& body, const ServedModel& model
     }
     return model.tokenizer->Encode(*text, chat::Tokenizer::SpecialTokens::kParse, model.adds_bos);
   }
-  const Result<chat::Conversation> conversation = ReadConversation(body);
-  if (!conversation) {
-    return Fail(conversation.error());
-  }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(model, *conversation);
-  if (!prompt) {
-    return Fail(prompt.error());
-  }
-  return std::move(prompt->tokens);
+  return EncodeMessages(body, model);
 }
 
 class NoOutput final : public GenerationSink {
@@ -124,34 +116,31 @@ class NoOutput final : public GenerationSink {
 };
 
 Result<Json> Prefill(ModelManager& models, const ApiRequest& request, Reply& reply) {
-  const Result<Json> body = ParseBody(request.body);
-  if (!body) {
-    return Fail(body.error());
+  const Result<BodyAndModel> opened = OpenBody(models, request);
+  if (!opened) {
+    return Fail(opened.error());
   }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
-  FieldReader fields(*body);
+  const auto& [body, model] = *opened;
+  FieldReader fields(body);
   GenerationOptions options{.max_tokens = 1, .parse_output = false};
   options.cache_salt = CacheSalt(fields, request);
   options.priority = scheduler::Priority::kBackground;  // nobody waits for its text
   if (fields.error()) {
     return Fail(*fields.error());
   }
-  Result<std::vector<TokenId>> tokens = PromptOf(*body, **model);
+  Result<std::vector<TokenId>> tokens = PromptOf(body, *model);
   if (!tokens) {
     return Fail(tokens.error());
   }
   GenerationInput input;
   input.prompts.push_back(std::move(*tokens));
   NoOutput sink;
-  const Result<Usage> usage = Generate(**model, std::move(input), options, reply, sink);
+  const Result<Usage> usage = Generate(*model, std::move(input), options, reply, sink);
   if (!usage) {
     return Fail(usage.error());
   }
   return Json{{"object", "cache.prefill"},
-              {"model", (*model)->name},
+              {"model", model->name},
               {"prompt_tokens", usage->prompt_tokens},
               {"prompt_tokens_details", CachedTokensJson(*usage)}};
 }

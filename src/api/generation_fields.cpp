@@ -136,6 +136,18 @@ Result<ServedModel*> FindModel(const Json& body, ModelManager& models) {
   return all.front();
 }
 
+Result<BodyAndModel> OpenBody(ModelManager& models, const ApiRequest& request) {
+  Result<Json> body = ParseBody(request.body);
+  if (!body) {
+    return Fail(body.error());
+  }
+  const Result<ServedModel*> model = FindModel(*body, models);
+  if (!model) {
+    return Fail(model.error());
+  }
+  return BodyAndModel{.body = std::move(*body), .model = *model};
+}
+
 Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},

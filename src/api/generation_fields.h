@@ -16,6 +16,14 @@ namespace api {
 // What separates this request's blocks in the bank from others': its tenant and `cache_salt`.
 [[nodiscard]] std::string CacheSalt(FieldReader& fields, const ApiRequest& request);
 
+// A request's body and the model that it asks for.
+struct BodyAndModel {
+  Json body;
+  ServedModel* model = nullptr;  // never null
+};
+// Errors: those of ParseBody and FindModel.
+[[nodiscard]] Result<BodyAndModel> OpenBody(ModelManager& models, const ApiRequest& request);
+
 // The stop strings of the field `name`: a string or a list of them.
 [[nodiscard]] std::vector<std::string> ReadStops(FieldReader& fields, const char* name);
 

@@ -64,23 +64,20 @@ void ReadLogprobs(FieldReader& fields, ChatRequest& request) {
 }
 
 Result<ChatRequest> ReadChatRequest(ModelManager& models, const ApiRequest& api_request) {
-  const Result<Json> body = ParseBody(api_request.body);
-  if (!body) {
-    return Fail(body.error());
+  const Result<BodyAndModel> opened = OpenBody(models, api_request);
+  if (!opened) {
+    return Fail(opened.error());
   }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
-  Result<chat::Conversation> conversation = ReadConversation(*body);
+  const auto& [body, model] = *opened;
+  Result<chat::Conversation> conversation = ReadConversation(body);
   if (!conversation) {
     return Fail(conversation.error());
   }
   ChatRequest request;
-  request.model = *model;
+  request.model = model;
   request.conversation = std::move(*conversation);
-  FieldReader fields(*body);
-  request.options = ReadGenerationOptions(fields, **model, api_request);
+  FieldReader fields(body);
+  request.options = ReadGenerationOptions(fields, *model, api_request);
   request.form.n = request.options.n;
   ReadLogprobs(fields, request);
   ReadResponseFormat(fields, request.options);

@@ -132,18 +132,15 @@ void RefuseWhatIsNotThere(FieldReader& fields, const CompletionRequest& request,
 
 Result<CompletionRequest> ReadCompletionRequest(ModelManager& models,
                                                 const ApiRequest& api_request) {
-  const Result<Json> body = ParseBody(api_request.body);
-  if (!body) {
-    return Fail(body.error());
+  const Result<BodyAndModel> opened = OpenBody(models, api_request);
+  if (!opened) {
+    return Fail(opened.error());
   }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
+  const auto& [body, model] = *opened;
   CompletionRequest request;
-  request.model = *model;
-  FieldReader fields(*body);
-  request.options = ReadGenerationOptions(fields, **model, api_request);
+  request.model = model;
+  FieldReader fields(body);
+  request.options = ReadGenerationOptions(fields, *model, api_request);
   request.options.parse_output = false;
   request.form.n = request.options.n;
   const auto logprobs = fields.Integer("logprobs", kTopLogprobs);

@@ -146,21 +146,18 @@ Json BaseJson(const Json& body, const ResponsesRequest& request) {
 
 Result<ResponsesRequest> ReadRequest(ModelManager& models, ResponseStore& store,
                                      const ApiRequest& api_request) {
-  const Result<Json> body = ParseBody(api_request.body);
-  if (!body) {
-    return Fail(body.error());
+  const Result<BodyAndModel> opened = OpenBody(models, api_request);
+  if (!opened) {
+    return Fail(opened.error());
   }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
+  const auto& [body, model] = *opened;
   ResponsesRequest request;
-  request.model = *model;
-  FieldReader fields(*body);
+  request.model = model;
+  FieldReader fields(body);
   RefuseWhatIsNotThere(fields);
   request.input = InputItems(fields);
   request.conversation.tools = ReadResponsesTools(fields, request.tools);
-  request.options = ReadGenerationOptions(fields, **model, api_request);
+  request.options = ReadGenerationOptions(fields, *model, api_request);
   request.options.n = 1;
   request.options.max_tokens =
       ToInt(fields.Integer("max_output_tokens", kMaxTokens).value_or(request.options.max_tokens));
@@ -190,7 +187,7 @@ Result<ResponsesRequest> ReadRequest(ModelManager& models, ResponseStore& store,
   if (request.conversation.messages.empty()) {
     return Fail(ErrorCode::kInvalidRequest, "`input` must have at least one message.", "input");
   }
-  request.base = BaseJson(*body, request);
+  request.base = BaseJson(body, request);
   return request;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/openai_messages.h"
+
 namespace api {
 namespace {
 
@@ -32,6 +34,18 @@ Result<chat::RenderedPrompt> RenderPrompt(const ServedModel& model,
     }
   }
   return model.chat_template->Render(changed, model.context_length);
+}
+
+Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel& model) {
+  const Result<chat::Conversation> conversation = ReadConversation(body);
+  if (!conversation) {
+    return Fail(conversation.error());
+  }
+  Result<chat::RenderedPrompt> prompt = RenderPrompt(model, *conversation);
+  if (!prompt) {
+    return Fail(prompt.error());
+  }
+  return std::move(prompt->tokens);
 }
 
 GenerationInput InputOf(chat::RenderedPrompt prompt, std::vector<chat::ToolSpec> tools) {

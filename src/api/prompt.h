@@ -14,6 +14,10 @@ namespace api {
 [[nodiscard]] Result<chat::RenderedPrompt> RenderPrompt(const ServedModel& model,
                                                         const chat::Conversation& conversation);
 
+// The prompt's tokens of a body with `messages` and what goes with them in a chat request.
+[[nodiscard]] Result<std::vector<TokenId>> EncodeMessages(const Json& body,
+                                                          const ServedModel& model);
+
 // A rendered conversation and the tools that may be called, as what to go on from.
 [[nodiscard]] GenerationInput InputOf(chat::RenderedPrompt prompt,
                                       std::vector<chat::ToolSpec> tools);

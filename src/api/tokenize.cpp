@@ -7,41 +7,11 @@
 #include <vector>
 
 #include "api/generation_fields.h"
-#include "api/openai_messages.h"
 #include "api/prompt.h"
 #include "api/validation.h"
 
 namespace api {
 namespace {
-
-struct BodyAndModel {
-  Json body;
-  ServedModel* model = nullptr;
-};
-
-Result<BodyAndModel> Open(ModelManager& models, const ApiRequest& request) {
-  Result<Json> body = ParseBody(request.body);
-  if (!body) {
-    return Fail(body.error());
-  }
-  const Result<ServedModel*> model = FindModel(*body, models);
-  if (!model) {
-    return Fail(model.error());
-  }
-  return BodyAndModel{.body = std::move(*body), .model = *model};
-}
-
-Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel& model) {
-  const Result<chat::Conversation> conversation = ReadConversation(body);
-  if (!conversation) {
-    return Fail(conversation.error());
-  }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(model, *conversation);
-  if (!prompt) {
-    return Fail(prompt.error());
-  }
-  return std::move(prompt->tokens);
-}
 
 Result<std::vector<TokenId>> EncodeText(FieldReader& fields, const ServedModel& model) {
   std::optional<std::string> text = fields.String("prompt");
@@ -120,7 +90,7 @@ Result<std::vector<TokenId>> ReadTokens(const Json& body) {
 }  // namespace
 
 void Tokenize(ModelManager& models, const ApiRequest& request, Reply& reply) {
-  const Result<BodyAndModel> opened = Open(models, request);
+  const Result<BodyAndModel> opened = OpenBody(models, request);
   if (!opened) {
     reply.SendError(opened.error());
     return;
@@ -142,7 +112,7 @@ void Tokenize(ModelManager& models, const ApiRequest& request, Reply& reply) {
 }
 
 void Detokenize(ModelManager& models, const ApiRequest& request, Reply& reply) {
-  const Result<BodyAndModel> opened = Open(models, request);
+  const Result<BodyAndModel> opened = OpenBody(models, request);
   if (!opened) {
     reply.SendError(opened.error());
     return;

@@ -13,6 +13,7 @@
 #include "api/openai_tools.h"
 #include "api/overloaded.h"
 #include "app/print.h"
+#include "app/script_file.h"
 #include "base/json.h"
 #include "chat/utf8.h"
 #include "parsers/parser.h"
@@ -30,27 +31,14 @@ struct ParseCase {
   bool cut = false;
 };
 
-Result<std::vector<std::string>> ReadChunks(const Json& line) {
-  if (const Json raw = line.value("raw", Json()); raw.is_string() && !line.contains("chunks")) {
+// `raw` is one chunk.
+Result<std::vector<std::string>> ReadText(const Json& line) {
+  const Json raw = line.value("raw", Json());
+  const bool in_chunks = line.value("chunks", Json()).is_array() || line.contains("chunks_hex");
+  if (raw.is_string() && !in_chunks) {
     return std::vector<std::string>{raw.get<std::string>()};
   }
-  std::vector<std::string> chunks;
-  const bool hex = line.contains("chunks_hex");
-  for (const Json& chunk : line.value(hex ? "chunks_hex" : "chunks", Json::array())) {
-    if (!chunk.is_string()) {
-      return Fail(ErrorCode::kInvalidRequest, "`chunks` must be a list of strings.", "chunks");
-    }
-    std::string text = chunk.get<std::string>();
-    if (hex) {
-      std::string bytes;
-      for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-        bytes += static_cast<char>(std::strtol(text.substr(i, 2).c_str(), nullptr, 16));
-      }
-      text = std::move(bytes);
-    }
-    chunks.push_back(std::move(text));
-  }
-  return chunks;
+  return ReadChunks(line);
 }
 
 Result<ParseCase> ReadCase(const std::string& text, const std::string& format) {
@@ -74,7 +62,7 @@ Result<ParseCase> ReadCase(const std::string& text, const std::string& format) {
     return Fail(tools.error());
   }
   read.tools = std::move(*tools);
-  Result<std::vector<std::string>> chunks = ReadChunks(*line);
+  Result<std::vector<std::string>> chunks = ReadText(*line);
   if (!chunks) {
     return Fail(chunks.error());
   }

@@ -29,27 +29,6 @@ Result<std::string> BytesOfHex(const std::string& hex) {
   return bytes;
 }
 
-Result<std::vector<std::string>> ReadChunks(const Json& json) {
-  const bool hex = json.contains("chunks_hex");
-  const auto list = json.find(hex ? "chunks_hex" : "chunks");
-  if (list == json.end() || !list->is_array()) {
-    return Fail(ErrorCode::kInvalidRequest, "`chunks` or `chunks_hex` must be a list of strings.");
-  }
-  std::vector<std::string> chunks;
-  for (const Json& chunk : *list) {
-    if (!chunk.is_string()) {
-      return Fail(ErrorCode::kInvalidRequest, "`chunks` must be a list of strings.");
-    }
-    const auto& text = chunk.get_ref<const std::string&>();
-    Result<std::string> bytes = hex ? BytesOfHex(text) : Result<std::string>(text);
-    if (!bytes) {
-      return Fail(bytes.error());
-    }
-    chunks.push_back(std::move(*bytes));
-  }
-  return chunks;
-}
-
 Result<ScriptFile> ParseScript(const std::string& text) {
   const Result<Json> json = ParseJson(text);
   if (!json) {
@@ -85,6 +64,27 @@ Result<ScriptFile> ParseScript(const std::string& text) {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> ReadChunks(const Json& json) {
+  const bool hex = json.contains("chunks_hex");
+  const auto list = json.find(hex ? "chunks_hex" : "chunks");
+  if (list == json.end() || !list->is_array()) {
+    return Fail(ErrorCode::kInvalidRequest, "`chunks` or `chunks_hex` must be a list of strings.");
+  }
+  std::vector<std::string> chunks;
+  for (const Json& chunk : *list) {
+    if (!chunk.is_string()) {
+      return Fail(ErrorCode::kInvalidRequest, "`chunks` must be a list of strings.");
+    }
+    const auto& text = chunk.get_ref<const std::string&>();
+    Result<std::string> bytes = hex ? BytesOfHex(text) : Result<std::string>(text);
+    if (!bytes) {
+      return Fail(bytes.error());
+    }
+    chunks.push_back(std::move(*bytes));
+  }
+  return chunks;
+}
 
 Result<ScriptFile> ReadScript(const std::string& path) {
   std::ifstream input(path, std::ios::binary);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 
 namespace app {
@@ -20,6 +21,10 @@ struct ScriptFile {
   double prefill_delay_s = 0;
   std::string prompt_tail;  // empty: the prompt's own
 };
+
+// The texts of the field `chunks` or `chunks_hex` of an object. Errors (kInvalidRequest): no list
+// of strings, no hexadecimal.
+[[nodiscard]] Result<std::vector<std::string>> ReadChunks(const Json& json);
 
 // Errors (kIo, kInvalidRequest) name the file.
 [[nodiscard]] Result<ScriptFile> ReadScript(const std::string& path);

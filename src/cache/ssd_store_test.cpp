@@ -118,6 +118,18 @@ std::filesystem::path OnlySegment(const MemoryFileSystem& files) {
   return {};
 }
 
+// One segment whole, then two of which the process is killed after `step` operations. Returns
+// whether it lived to write them all.
+bool WriteThreeSegments(MemoryFileSystem& files, const Branch& branch, int step) {
+  Open(files)->Write(branch.Part(0, 4));
+  const auto store = Open(files);
+  files.KillAfter(step);
+  store->Write(branch.Part(4, 8));
+  store->Write(branch.Part(8, 12));
+  store->WaitUntilIdle();
+  return store->stats().write_errors == 0;
+}
+
 TEST(SsdStore, ReadsAfterARestartWhatWasWritten) {
   MemoryFileSystem files;
   const Branch branch("", 1, 40);
@@ -160,17 +172,7 @@ TEST(SsdStore, AKillAtAnyStepLosesTheLastSegmentsAtMost) {
   for (int step = 0; !survived; ++step) {
     ASSERT_LT(step, 200);
     MemoryFileSystem files;
-    {
-      Open(files)->Write(branch.Part(0, 4));
-    }
-    {
-      const auto store = Open(files);
-      files.KillAfter(step);
-      store->Write(branch.Part(4, 8));
-      store->Write(branch.Part(8, 12));
-      store->WaitUntilIdle();
-      survived = store->stats().write_errors == 0;
-    }
+    survived = WriteThreeSegments(files, branch, step);
     files.Restart();
     const auto store = Open(files);
     EXPECT_EQ(CountTemporaries(files), 0U) << "step " << step;
@@ -194,17 +196,7 @@ TEST(SsdStore, ALossOfPowerAtAnyStepKeepsWhatWasComplete) {
     for (int step = 0; !survived; ++step) {
       ASSERT_LT(step, 200);
       MemoryFileSystem files;
-      {
-        Open(files)->Write(branch.Part(0, 4));
-      }
-      {
-        const auto store = Open(files);
-        files.KillAfter(step);
-        store->Write(branch.Part(4, 8));
-        store->Write(branch.Part(8, 12));
-        store->WaitUntilIdle();
-        survived = store->stats().write_errors == 0;
-      }
+      survived = WriteThreeSegments(files, branch, step);
       files.LosePower(seed * 1000 + static_cast<std::uint32_t>(step));
       const auto store = Open(files);
       EXPECT_EQ(CountTemporaries(files), 0U);

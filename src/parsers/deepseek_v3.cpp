@@ -1,3 +1,6 @@
+#include <optional>
+#include <string>
+
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -9,28 +12,23 @@ constexpr std::string_view kCallsEnd = "<\uFF5Ctool\u2581calls\u2581end\uFF5C>";
 constexpr std::string_view kCallBegin = "<\uFF5Ctool\u2581call\u2581begin\uFF5C>";
 constexpr std::string_view kCallEnd = "<\uFF5Ctool\u2581call\u2581end\uFF5C>";
 constexpr std::string_view kSeparator = "<\uFF5Ctool\u2581sep\uFF5C>";
-// No name is longer.
-constexpr std::size_t kMaxName = 256;
 
 // function<SEP>NAME, a line break, the arguments in a ```json fence; of V3.1 NAME<SEP>ARGUMENTS.
 Task<bool> ReadCall(CallContext& context) {
   Scanner& in = context.in;
-  const std::size_t separator = co_await in.Find(kSeparator);
-  if (separator == std::string_view::npos || separator > kMaxName) {
+  std::optional<std::string> name = co_await in.ReadUntil(kSeparator);
+  if (!name) {
     co_return false;
   }
-  std::string name(in.Take(separator));
-  (void)co_await in.Accept(kSeparator);
-  const bool fenced = name == "function" && context.Tool(name) == nullptr;
+  const bool fenced = *name == "function" && context.Tool(*name) == nullptr;
   if (fenced) {
-    const std::size_t line = co_await in.Find("\n");
-    if (line == std::string_view::npos || line > kMaxName) {
+    name = co_await in.ReadUntil("\n");
+    if (!name) {
       co_return false;
     }
-    name = in.Take(line);
     (void)co_await in.AcceptAfterSpace("```json");
   }
-  const bool called = context.Tool(name) != nullptr && co_await ReadNamedCall(context, name);
+  const bool called = context.Tool(*name) != nullptr && co_await ReadNamedCall(context, *name);
   if (called) {
     (void)co_await in.AcceptAfterSpace("```");
     (void)co_await in.AcceptAfterSpace(kCallEnd);

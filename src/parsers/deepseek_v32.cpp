@@ -15,22 +15,7 @@ constexpr CallTags kTags{.name_opener = "<\uFF5CDSML\uFF5Cinvoke name=\"",
                          .attributes = true};
 
 Task<bool> ReadInvokes(CallContext& context) {
-  bool any = false;
-  while (true) {
-    const std::size_t mark = context.in.Mark();
-    co_await context.in.SkipSpace();
-    const bool called = co_await ReadTaggedCall(context, kTags);
-    if (!called) {
-      context.in.Rewind(mark);
-      break;
-    }
-    context.in.Commit();
-    any = true;
-  }
-  if (any) {
-    (void)co_await context.in.AcceptAfterSpace("</\uFF5CDSML\uFF5Cfunction_calls>");
-  }
-  co_return any;
+  return ReadWrappedCalls(context, kTags, "</\uFF5CDSML\uFF5Cfunction_calls>");
 }
 
 constexpr CallOpener kOpeners[] = {

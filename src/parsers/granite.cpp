@@ -5,13 +5,7 @@ namespace parsers::granite {
 namespace {
 
 // <|tool_call|>[{"name": ..., "arguments": {...}}]; Granite 4 writes <tool_call> and one object.
-Task<bool> ReadList(CallContext& context) {
-  const bool called = co_await ReadJsonCalls(context);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
-  }
-  co_return called;
-}
+Task<bool> ReadList(CallContext& context) { return ReadWrappedJsonCalls(context, "</tool_call>"); }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<|tool_call|>", .read = &ReadList},
                                    {.literal = "<tool_call>", .read = &ReadList}};

@@ -5,13 +5,7 @@ namespace parsers::hermes {
 namespace {
 
 // <tool_call>{"name": ..., "arguments": {...}}</tool_call>
-Task<bool> ReadCall(CallContext& context) {
-  const bool called = co_await ReadJsonCalls(context);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
-  }
-  co_return called;
-}
+Task<bool> ReadCall(CallContext& context) { return ReadWrappedJsonCalls(context, "</tool_call>"); }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<tool_call>", .read = &ReadCall}};
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|end_of_text|>",

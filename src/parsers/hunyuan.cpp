@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -5,19 +9,15 @@ namespace parsers::hunyuan {
 namespace {
 
 // <tool_calls>[{"name": ..., "arguments": {...}}]</tool_calls>, or <tool_call>NAME<tool_sep>...
-// No name is longer.
-constexpr std::size_t kMaxName = 256;
 
 // NAME<tool_sep>, then the arguments, perhaps in a ```json fence.
 Task<bool> ReadNamed(CallContext& context) {
   Scanner& in = context.in;
-  const std::size_t separator = co_await in.Find("<tool_sep>");
-  if (separator == std::string_view::npos || separator > kMaxName) {
+  const std::optional<std::string> text = co_await in.ReadUntil("<tool_sep>");
+  if (!text) {
     co_return false;
   }
-  std::string name(in.Take(separator));
-  name.erase(0, name.find_first_not_of(" \n"));
-  (void)co_await in.Accept("<tool_sep>");
+  const std::string name = text->substr(std::min(text->find_first_not_of(" \n"), text->size()));
   (void)co_await in.AcceptAfterSpace("```json");
   const bool called = context.Tool(name) != nullptr && co_await ReadNamedCall(context, name);
   if (called) {

@@ -11,13 +11,7 @@ Task<bool> ReadObject(CallContext& context) {
   return ReadJsonCalls(context);
 }
 
-Task<bool> ReadFenced(CallContext& context) {
-  const bool called = co_await ReadJsonCalls(context);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("```");
-  }
-  co_return called;
-}
+Task<bool> ReadFenced(CallContext& context) { return ReadWrappedJsonCalls(context, "```"); }
 
 constexpr CallOpener kOpeners[] = {
     {.literal = "{", .read = &ReadObject, .only_at_start = true},

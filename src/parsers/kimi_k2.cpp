@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <optional>
+#include <string>
 
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
@@ -9,20 +10,15 @@ namespace {
 constexpr std::string_view kCallBegin = "<|tool_call_begin|>";
 constexpr std::string_view kArguments = "<|tool_call_argument_begin|>";
 constexpr std::string_view kPrefix = "functions.";
-// No name is longer.
-constexpr std::size_t kMaxName = 256;
 
 // functions.NAME:INDEX<|tool_call_argument_begin|>ARGUMENTS<|tool_call_end|>
 Task<bool> ReadCall(CallContext& context) {
   Scanner& in = context.in;
-  const std::size_t end = co_await in.Find(kArguments);
-  if (end == std::string_view::npos || end > kMaxName) {
+  const std::optional<std::string> text = co_await in.ReadUntil(kArguments);
+  if (!text) {
     co_return false;
   }
-  std::string id(in.Take(end));
-  (void)co_await in.Accept(kArguments);
-  id.erase(std::find_if_not(id.rbegin(), id.rend(), IsSpace).base(), id.end());
-  id.erase(id.begin(), std::ranges::find_if_not(id, IsSpace));
+  const std::string id(Trimmed(*text));
   std::string name = id.substr(0, id.rfind(':'));
   if (context.Tool(name) == nullptr && name.starts_with(kPrefix)) {
     name.erase(0, kPrefix.size());

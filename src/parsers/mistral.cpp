@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -8,8 +6,6 @@ namespace {
 
 // [TOOL_CALLS] and a list of {"name", "arguments"}, or a name and its arguments; the marker again
 // for each further call. Ids have nine characters: the templates insist.
-// No name is longer.
-constexpr std::size_t kMaxName = 256;
 
 // NAME, NAME[ARGS] or NAME[CALL_ID]ID[ARGS], then the arguments.
 Task<bool> ReadNamed(CallContext& context) {
@@ -18,7 +14,7 @@ Task<bool> ReadNamed(CallContext& context) {
   while (co_await in.Need(1) && name.size() < kMaxName && in[0] != '[' && in[0] != '{') {
     name += in.Take(1);
   }
-  name.erase(std::find_if_not(name.rbegin(), name.rend(), IsSpace).base(), name.end());
+  name = Trimmed(name);
   if (context.Tool(name) == nullptr) {
     co_return false;
   }

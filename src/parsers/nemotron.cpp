@@ -6,21 +6,10 @@ namespace parsers::nemotron {
 namespace {
 
 // <TOOLCALL>[{"name": ..., "arguments": {...}}]</TOOLCALL>; newer models write Qwen3-Coder's tags.
-Task<bool> ReadList(CallContext& context) {
-  const bool called = co_await ReadJsonCalls(context);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</TOOLCALL>");
-  }
-  co_return called;
-}
+Task<bool> ReadList(CallContext& context) { return ReadWrappedJsonCalls(context, "</TOOLCALL>"); }
 
 Task<bool> ReadTags(CallContext& context) {
-  co_await context.in.SkipSpace();
-  const bool called = co_await ReadTaggedCall(context, kCoderTags);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
-  }
-  co_return called;
+  return ReadWrappedCall(context, kCoderTags, "</tool_call>");
 }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<TOOLCALL>", .read = &ReadList},

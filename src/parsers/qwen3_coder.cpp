@@ -6,26 +6,13 @@ namespace {
 
 // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>, a line each.
 Task<bool> ReadWrapped(CallContext& context) {
-  co_await context.in.SkipSpace();
-  const bool called = co_await ReadTaggedCall(context, kCoderTags);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
-  }
-  co_return called;
+  return ReadWrappedCall(context, kCoderTags, "</tool_call>");
 }
 
 // Models forget the wrapper.
 Task<bool> ReadBare(CallContext& context) {
-  constexpr static CallTags kBareTags = [] {
-    CallTags tags = kCoderTags;
-    tags.name_opener = "";
-    return tags;
-  }();
-  const bool called = co_await ReadTaggedCall(context, kBareTags);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</tool_call>");
-  }
-  co_return called;
+  context.in.Rewind(context.in.Mark() - kCoderTags.name_opener.size());
+  return ReadWrapped(context);
 }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<tool_call>", .read = &ReadWrapped},

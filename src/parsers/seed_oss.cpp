@@ -14,12 +14,7 @@ constexpr CallTags kTags = [] {
 constexpr ReasoningTags kReasoning[] = {{"<seed:think>", "</seed:think>"}};
 
 Task<bool> ReadCall(CallContext& context) {
-  co_await context.in.SkipSpace();
-  const bool called = co_await ReadTaggedCall(context, kTags);
-  if (called) {
-    (void)co_await context.in.AcceptAfterSpace("</seed:tool_call>");
-  }
-  co_return called;
+  return ReadWrappedCall(context, kTags, "</seed:tool_call>");
 }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<seed:tool_call>", .read = &ReadCall}};

@@ -243,4 +243,12 @@ Task<bool> ReadJsonCalls(CallContext& context) {
   co_return any;
 }
 
+Task<bool> ReadWrappedJsonCalls(CallContext& context, std::string_view closer) {
+  const bool called = co_await ReadJsonCalls(context);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace(closer);
+  }
+  co_return called;
+}
+
 }  // namespace parsers

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "parsers/shared_machine.h"
 
@@ -14,6 +15,9 @@ Task<bool> ReadJsonCall(CallContext& context);
 
 // One such object, or a list of them.
 Task<bool> ReadJsonCalls(CallContext& context);
+
+// The inside of a wrapper: such calls, and the wrapper's closer where it is there.
+Task<bool> ReadWrappedJsonCalls(CallContext& context, std::string_view closer);
 
 // Reads the object of the arguments alone and puts it out: the call has begun. False when it is cut
 // or broken: what was good of it is out.

@@ -15,22 +15,7 @@ constexpr CallTags kTags{.name_opener = "<invoke name=\"",
                          .newlines_belong_to_tags = true};
 
 Task<bool> ReadInvokes(CallContext& context) {
-  bool any = false;
-  while (true) {
-    const std::size_t mark = context.in.Mark();
-    co_await context.in.SkipSpace();
-    const bool called = co_await ReadTaggedCall(context, kTags);
-    if (!called) {
-      context.in.Rewind(mark);
-      break;
-    }
-    context.in.Commit();
-    any = true;
-  }
-  if (any) {
-    (void)co_await context.in.AcceptAfterSpace("</minimax:tool_call>");
-  }
-  co_return any;
+  return ReadWrappedCalls(context, kTags, "</minimax:tool_call>");
 }
 
 constexpr CallOpener kOpeners[] = {{.literal = "<minimax:tool_call>", .read = &ReadInvokes}};

@@ -68,6 +68,22 @@ Task<std::size_t> Scanner::Find(std::string_view literal, std::size_t from) {
   }
 }
 
+Task<std::optional<std::string>> Scanner::ReadUntil(std::string_view literal) {
+  while (true) {
+    const std::size_t at = Peek(kMaxName + literal.size()).find(literal);
+    if (at != std::string_view::npos) {
+      std::string text(Take(at));
+      position_ += literal.size();
+      co_return text;
+    }
+    const bool may_come = available() < kMaxName + literal.size();
+    const bool more = may_come && co_await Need(available() + 1);
+    if (!more) {
+      co_return std::nullopt;
+    }
+  }
+}
+
 Task<bool> Scanner::SkipSpace() {
   while (true) {
     const bool more = co_await Need(1);
@@ -86,6 +102,16 @@ Task<bool> Scanner::AcceptAfterSpace(std::string_view literal) {
     Rewind(mark);
   }
   co_return accepted;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && IsSpace(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && IsSpace(text.back())) {
+    text.remove_suffix(1);
+  }
+  return text;
 }
 
 void Scanner::Commit() {

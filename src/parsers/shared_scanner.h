@@ -2,6 +2,7 @@
 
 #include <coroutine>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include "parsers/shared_task.h"
 
 namespace parsers {
+
+// No name of a tool or an id is longer, in bytes.
+inline constexpr std::size_t kMaxName = 256;
 
 // The reading end of a text that comes in pieces. Readers are coroutines (shared_task.h): they wait
 // for text, never ask how much of it has come, and so read the same whatever the pieces were.
@@ -46,6 +50,9 @@ class Scanner {
   Task<bool> Accept(std::string_view literal);
   // Where the literal begins, from here; npos when it does not come. Reads nothing.
   Task<std::size_t> Find(std::string_view literal, std::size_t from = 0);
+  // The text before the literal, which is read too. Nothing, and nothing is read, where it does not
+  // come within kMaxName bytes.
+  Task<std::optional<std::string>> ReadUntil(std::string_view literal);
   Task<bool> SkipSpace();  // true
   // Reads the literal where it comes next, after white space or at once; else reads nothing.
   Task<bool> AcceptAfterSpace(std::string_view literal);
@@ -69,5 +76,8 @@ class Scanner {
 [[nodiscard]] inline bool IsSpace(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
+
+// Without white space at either end.
+[[nodiscard]] std::string_view Trimmed(std::string_view text);
 
 }  // namespace parsers

@@ -11,15 +11,6 @@
 namespace parsers {
 namespace {
 
-// No name is longer.
-constexpr std::size_t kMaxName = 256;
-
-std::string Trimmed(std::string text) {
-  text.erase(std::find_if_not(text.rbegin(), text.rend(), IsSpace).base(), text.end());
-  text.erase(text.begin(), std::ranges::find_if_not(text, IsSpace));
-  return text;
-}
-
 // The text before `closer`, which is read too; without one, the text before a line break or a tag.
 Task<std::optional<std::string>> ReadName(Scanner& in, std::string_view closer) {
   std::string name;
@@ -29,7 +20,7 @@ Task<std::optional<std::string>> ReadName(Scanner& in, std::string_view closer) 
       co_return name;
     }
     if (in[0] == '\n' || in[0] == '<') {
-      co_return closer.empty() ? std::optional(Trimmed(name)) : std::nullopt;
+      co_return closer.empty() ? std::optional(std::string(Trimmed(name))) : std::nullopt;
     }
     name += in.Take(1);
   }
@@ -231,6 +222,34 @@ Task<bool> ReadTaggedCall(CallContext& context, const CallTags& tags) {
   }
   TaggedCall call(context, tags, *tool);
   co_return co_await call.Read();
+}
+
+Task<bool> ReadWrappedCall(CallContext& context, const CallTags& tags, std::string_view closer) {
+  co_await context.in.SkipSpace();
+  const bool called = co_await ReadTaggedCall(context, tags);
+  if (called) {
+    (void)co_await context.in.AcceptAfterSpace(closer);
+  }
+  co_return called;
+}
+
+Task<bool> ReadWrappedCalls(CallContext& context, const CallTags& tags, std::string_view closer) {
+  bool any = false;
+  while (true) {
+    const std::size_t mark = context.in.Mark();
+    co_await context.in.SkipSpace();
+    const bool called = co_await ReadTaggedCall(context, tags);
+    if (!called) {
+      context.in.Rewind(mark);
+      break;
+    }
+    context.in.Commit();
+    any = true;
+  }
+  if (any) {
+    (void)co_await context.in.AcceptAfterSpace(closer);
+  }
+  co_return any;
 }
 
 }  // namespace parsers

@@ -26,6 +26,10 @@ struct CallTags {
 // they are complete, typed by the tool's schema.
 Task<bool> ReadTaggedCall(CallContext& context, const CallTags& tags);
 
+// The inside of a wrapper: one call, or several, and the wrapper's closer where it is there.
+Task<bool> ReadWrappedCall(CallContext& context, const CallTags& tags, std::string_view closer);
+Task<bool> ReadWrappedCalls(CallContext& context, const CallTags& tags, std::string_view closer);
+
 // The XML of Qwen3-Coder, also inside other wrappers.
 inline constexpr CallTags kCoderTags{.name_opener = "<function=",
                                      .name_closer = ">",

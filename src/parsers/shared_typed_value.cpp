@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "parsers/shared_scanner.h"
+
 namespace parsers {
 namespace {
 
@@ -57,14 +59,6 @@ void AddTypes(const Json& schema, Types& types) {
   if (schema.value("nullable", Json()) == true) {
     types.insert("null");
   }
-}
-
-std::string_view Trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \n\t\r");
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(" \n\t\r") - first + 1);
 }
 
 // JSON, or one of Python's words for it.

@@ -60,18 +60,23 @@ TEST(SchedulerWithDisk, WhatAnEndedSequenceLeavesIsWrittenThoughNothingFollows) 
   EXPECT_EQ(harness.scheduler->stats().cache.disk->written_blocks, 20U);
 }
 
+// Reads do not come back while `hangs`, which outlives the file system's use.
+void HangReads(MemoryFileSystem& files, const std::atomic<bool>& hangs) {
+  files.SetFault([&hangs](Operation operation, const auto&) {
+    while (hangs && operation == Operation::kRead) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return std::nullopt;
+  });
+}
+
 TEST(SchedulerWithDisk, OthersAreSteppedWhileOneWaitsForTheDisk) {
   MemoryFileSystem files;
   {
     Harness({.files = &files}).Run(Greedy(MakePrompt(1, 1000), 2));
   }
   std::atomic<bool> hangs = true;
-  files.SetFault([&](Operation operation, const auto&) {
-    while (hangs && operation == Operation::kRead) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return std::nullopt;
-  });
+  HangReads(files, hangs);
   Harness harness({.files = &files});
   TokenStream waits = harness.Submit(Greedy(MakePrompt(1, 1000), 2));
   EXPECT_EQ(harness.Run(Greedy(MakePrompt(2, 300), 30)).tokens, Alone(MakePrompt(2, 300), 30, {0}));
@@ -87,12 +92,7 @@ TEST(SchedulerWithDisk, ADiskThatHangsIsGivenUpAndACancelIsHeard) {
     Harness({.files = &files}).Run(Greedy(MakePrompt(1, 1000), 2));
   }
   std::atomic<bool> hangs = true;
-  files.SetFault([&](Operation operation, const auto&) {
-    while (hangs && operation == Operation::kRead) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return std::nullopt;
-  });
+  HangReads(files, hangs);
   Harness harness({.files = &files});
   TokenStream leaves = harness.Submit(Greedy(MakePrompt(1, 1000), 2));
   leaves.Cancel();
