@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "app/bench_command.h"
+#include "app/cache_command.h"
 #include "app/chat_command.h"
 #include "app/models_command.h"
 #include "app/options.h"
 #include "app/parse_command.h"
+#include "app/selftest_command.h"
 #include "app/serve_command.h"
 
 namespace {
@@ -21,6 +23,10 @@ struct Run {
     return app::RunModelsCommand(options.json);
   }
   int operator()(const app::ParseOptions& options) const { return app::RunParseCommand(options); }
+  int operator()(const app::SelftestOptions& options) const {
+    return app::RunSelftestCommand(options);
+  }
+  int operator()(const app::CacheOptions& options) const { return app::RunCacheCommand(options); }
 };
 
 int RunCommand(const std::vector<std::string>& arguments) {

@@ -28,25 +28,7 @@ struct Command {
   std::map<std::string, CLI::Option*> flags = {};
 };
 
-std::vector<Setting> SettingsOf(Options& options) {
-  if (auto* serve = std::get_if<ServeOptions>(&options)) {
-    std::vector<Setting> settings = ServeSettings(*serve);
-    std::ranges::move(PeerSettings(serve->without_effect), std::back_inserter(settings));
-    return settings;
-  }
-  if (auto* chat = std::get_if<ChatOptions>(&options)) {
-    return ChatSettings(*chat);
-  }
-  if (auto* bench = std::get_if<BenchOptions>(&options)) {
-    return BenchSettings(*bench);
-  }
-  if (auto* parse = std::get_if<ParseOptions>(&options)) {
-    return ParseSettings(*parse);
-  }
-  return ModelsSettings(std::get<ModelsOptions>(options));
-}
-
-using Commands = std::array<Command, 5>;
+using Commands = std::array<Command, 7>;
 
 Commands MakeCommands() {
   return {{
@@ -57,6 +39,12 @@ Commands MakeCommands() {
       {.name = "parse",
        .help = "Show what a client would get of a model's text (JSON lines from stdin)",
        .options = ParseOptions{}},
+      {.name = "selftest",
+       .help = "Prove that reuse is exact with a model on this machine",
+       .options = SelftestOptions{}},
+      {.name = "cache",
+       .help = "Look after the prefixes that are kept on disk",
+       .options = CacheOptions{}},
   }};
 }
 
@@ -90,7 +78,8 @@ void SetUpParser(CLI::App& program, Commands& commands) {
   program.set_version_flag("--version", version, "Print the version and end");
   program.allow_extras();
   for (Command& command : commands) {
-    command.settings = SettingsOf(command.options);
+    command.settings =
+        std::visit([](auto& options) { return SettingsOf(options); }, command.options);
     command.parser = program.add_subcommand(command.name, command.help);
     command.parser->set_version_flag("--version", version, "Print the version and end");
     command.parser->allow_extras();
@@ -137,13 +126,15 @@ std::optional<std::string> DescribeExtras(const Command& command) {
              : fmt::format("Unknown flag {}; did you mean {}?", given, nearest);
 }
 
-std::string DescribeMissingCommand(const CLI::App& program) {
+std::string DescribeMissingCommand(const CLI::App& program, const Commands& commands) {
+  std::string names;
+  for (const Command& command : commands) {
+    names += (names.empty() ? "" : ", ") + command.name;
+  }
   const std::vector<std::string> extras = program.remaining();
   return extras.empty()
-             ? "A command is needed: serve, chat, models, bench or parse; see `emberbank --help`."
-             : fmt::format(
-                   "Unknown command \"{}\"; the commands are serve, chat, models, bench and parse.",
-                   extras.front());
+             ? fmt::format("A command is needed, one of {}; see `emberbank --help`.", names)
+             : fmt::format("Unknown command \"{}\"; the commands are {}.", extras.front(), names);
 }
 
 SettingValues FromCommandLine(const Command& command) {
@@ -275,7 +266,7 @@ std::variant<Options, Farewell> ParseCommandLine(const std::vector<std::string>&
     }
     return std::move(command.options);
   }
-  return UsageError(DescribeMissingCommand(program));
+  return UsageError(DescribeMissingCommand(program, commands));
 }
 
 }  // namespace app

@@ -83,7 +83,28 @@ struct ParseOptions {
   std::string format;  // empty: as each line says
 };
 
-using Options = std::variant<ServeOptions, ChatOptions, ModelsOptions, BenchOptions, ParseOptions>;
+// `emberbank selftest`.
+struct SelftestOptions {
+  std::string model;
+  std::vector<int> kv_bits;  // empty: every K/V type
+  int lives = 4;             // restarts of each
+  int seed = 1;
+  int threads = 0;  // 0: physical cores
+};
+
+// `emberbank cache`.
+struct CacheOptions {
+  std::string action;                           // ls, stats, gc, verify, clear, export, import
+  std::string target;                           // directory of export and import
+  std::string ssd_cache_dir;                    // empty: the platform's cache directory
+  std::optional<double> ssd_cache_max_gb = {};  // of gc, GiB; nothing: a tenth of the free disk
+  std::string model;                            // name or start of a fingerprint; empty: all
+  bool dry_run = false;                         // say what would go
+  bool json = false;
+};
+
+using Options = std::variant<ServeOptions, ChatOptions, ModelsOptions, BenchOptions, ParseOptions,
+                             SelftestOptions, CacheOptions>;
 
 // Nothing to run: what to print, and the exit code (0: to stdout, else to stderr).
 struct Farewell {

@@ -201,12 +201,6 @@ Setting SsdCacheMaxGb(ServeOptions& options) {
       }};
 }
 
-Setting Model(std::string& target, std::string help) {
-  Setting model = Text("model", "MODEL", std::move(help), target);
-  model.arity = Setting::Arity::kPositional;
-  return model;
-}
-
 void AddSamplingDefaults(std::vector<Setting>& settings, ServeOptions& options) {
   settings.push_back(Number("default-temperature", "T", "Temperature where a request has none",
                             options.temperature, {.low = 0, .high = 100}));
@@ -223,11 +217,12 @@ void AddSamplingDefaults(std::vector<Setting>& settings, ServeOptions& options) 
 
 }  // namespace
 
-std::vector<Setting> ServeSettings(ServeOptions& options) {
+std::vector<Setting> SettingsOf(ServeOptions& options) {
   std::vector<Setting> settings;
-  settings.push_back(Model(options.model,
-                           "Directory (MLX or Hugging Face layout), .gguf file, or a name that "
-                           "`emberbank models` lists; may be left out when just one is found"));
+  settings.push_back(Argument("model", "MODEL",
+                              "Directory (MLX or Hugging Face layout), .gguf file, or a name that "
+                              "`emberbank models` lists; may be left out when just one is found",
+                              options.model));
   settings.push_back(
       Text("host", "ADDRESS", "Address to listen on (default 127.0.0.1)", options.host));
   settings.push_back(Whole("port", "PORT", "Port to listen on; 0: a free one (default 8000)",
@@ -279,75 +274,7 @@ std::vector<Setting> ServeSettings(ServeOptions& options) {
   settings.push_back(Switch("enable-auto-tool-choice",
                             "Accepted for other servers' sake: calls are always parsed",
                             options.auto_tool_choice));
-  return settings;
-}
-
-std::vector<Setting> ChatSettings(ChatOptions& options) {
-  std::vector<Setting> settings;
-  settings.push_back(Model(options.model, "Model to serve for this talk, as of `serve`"));
-  settings.push_back(
-      Text("url", "URL", "Server to talk to instead, http://host:port", options.url));
-  settings.push_back(Text("system", "TEXT", "System message", options.system));
-  settings.push_back(Number("temperature", "T",
-                            "Sampling temperature; 0: always the likeliest token",
-                            options.temperature, {.low = 0, .high = 100}));
-  settings.push_back(Whole("max-tokens", "TOKENS",
-                           "Longest reply (default: what the context leaves)", options.max_tokens,
-                           {.low = 1, .high = kAnyInt}));
-  settings.push_back(Text("api-key", "KEY", "Key that the server asks for", options.api_key));
-  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
-                           options.threads, {.low = 1, .high = 1024}));
-  settings.push_back(Whole("context-length", "TOKENS", "Longest talk (default: the model's own)",
-                           options.context_length, {.low = 1, .high = kAnyWhole}));
-  return settings;
-}
-
-std::vector<Setting> ModelsSettings(ModelsOptions& options) {
-  return {Switch("json", "Print one JSON array", options.json)};
-}
-
-std::vector<Setting> ParseSettings(ParseOptions& options) {
-  return {Text("format", "NAME", "Wire format of all lines (default: as each line says)",
-               options.format)};
-}
-
-std::vector<Setting> BenchSettings(BenchOptions& options) {
-  const auto list = [](std::string name, std::string help, std::vector<int>& target,
-                       Range<int> range) {
-    const std::string flag = "--" + name;
-    return Setting{
-        .name = std::move(name),
-        .synonyms = {},
-        .arity = Setting::Arity::kValue,
-        .placeholder = "N,...",
-        .help = std::move(help),
-        .apply = [flag, range, &target](const std::vector<std::string>& values) -> Result<void> {
-          Result<std::vector<int>> numbers = ParseWholeList(flag, values.back(), range);
-          if (!numbers) {
-            return Fail(numbers.error());
-          }
-          target = std::move(*numbers);
-          return {};
-        }};
-  };
-  constexpr int kMostTokens = 1 << 24;
-  std::vector<Setting> settings;
-  settings.push_back(Model(options.model, "Model to measure, as of `serve`"));
-  settings.push_back(Whole("prefill", "TOKENS", "Prompt tokens of a measurement (default 512)",
-                           options.prefill, {.low = 1, .high = kMostTokens}));
-  settings.push_back(Whole("decode", "TOKENS", "Reply tokens of a measurement (default 64)",
-                           options.decode, {.low = 1, .high = kMostTokens}));
-  settings.push_back(list("depth", "Tokens already in the context (default 0,4096)", options.depths,
-                          {.low = 0, .high = kMostTokens}));
-  settings.push_back(list("parallel", "Sequences decoded together (default 1,4,8)",
-                          options.parallel, {.low = 1, .high = 4096}));
-  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
-                           options.threads, {.low = 1, .high = 1024}));
-  settings.push_back(Whole("repeat", "N", "Measurements, of which the median counts (default 3)",
-                           options.repeat, {.low = 1, .high = 1000}));
-  settings.push_back(Whole("kv-bits", "BITS", "Bits of a stored K or V value (default 16)",
-                           options.kv_bits, {.low = 1, .high = 32}));
-  settings.push_back(Switch("json", "Print one JSON object", options.json));
+  std::ranges::move(PeerSettings(options.without_effect), std::back_inserter(settings));
   return settings;
 }
 

@@ -161,6 +161,12 @@ Setting Number(std::string name, std::string placeholder, std::string help,
       [&target](double value) { target = value; });
 }
 
+Setting Argument(std::string name, std::string placeholder, std::string help, std::string& target) {
+  Setting argument = Text(std::move(name), std::move(placeholder), std::move(help), target);
+  argument.arity = Setting::Arity::kPositional;
+  return argument;
+}
+
 Setting Switch(std::string name, std::string help, bool& target) {
   Setting setting = ValueSetting(std::move(name), {}, std::move(help), &ParseSwitch,
                                  [&target](bool value) { target = value; });

@@ -57,6 +57,9 @@ struct Range {
                             std::optional<int>& target, Range<int> range);
 [[nodiscard]] Setting Number(std::string name, std::string placeholder, std::string help,
                              std::optional<double>& target, Range<double> range);
+// A positional argument.
+[[nodiscard]] Setting Argument(std::string name, std::string placeholder, std::string help,
+                               std::string& target);
 [[nodiscard]] Setting Switch(std::string name, std::string help, bool& target);
 
 }  // namespace app

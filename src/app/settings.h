@@ -10,11 +10,13 @@ namespace app {
 
 // The settings of each command, in the order of its help. They write into `options`, which must
 // outlive them.
-[[nodiscard]] std::vector<Setting> ServeSettings(ServeOptions& options);
-[[nodiscard]] std::vector<Setting> ChatSettings(ChatOptions& options);
-[[nodiscard]] std::vector<Setting> ModelsSettings(ModelsOptions& options);
-[[nodiscard]] std::vector<Setting> BenchSettings(BenchOptions& options);
-[[nodiscard]] std::vector<Setting> ParseSettings(ParseOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(ServeOptions& options);  // with PeerSettings
+[[nodiscard]] std::vector<Setting> SettingsOf(ChatOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(ModelsOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(BenchOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(ParseOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(SelftestOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(CacheOptions& options);
 
 // Flags of rapid-mlx's and vllm-mlx's `serve` that do nothing here yet: accepted with the same
 // number of values, so that a command line written for them starts. Their names are noted in

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp";
 constexpr const char* kWearFile = "wear";
+constexpr std::size_t kCopyBytes = std::size_t{4} << 20U;
 
 bool IsNamespace(std::string_view name) {
   constexpr std::size_t kFingerprintDigits = 64;
@@ -93,19 +95,41 @@ bool SsdFolder::MakeRoom(std::uint64_t bytes, std::uint64_t budget_bytes) {
     }
   });
   for (const auto& [folder, name] : victims) {
-    const IoResult<void> removed = files_.Remove(PathOf(folder, name));
-    if (!removed && removed.error().kind != IoError::Kind::kNotFound) {
-      continue;
-    }
-    ++counters_.evicted_files;
-    With([&](SsdIndex& index) { index.Erase(folder, name); });
+    counters_.evicted_files += Remove(folder, name) ? 1 : 0;
   }
   return With([&](const SsdIndex& index) { return index.used_bytes() + bytes <= budget_bytes; });
 }
 
 IoResult<void> SsdFolder::Write(const KvFileSpec& spec, const Segment& segment) {
-  const std::string name = FormatKvFileName(segment.Name());
-  const std::filesystem::path path = PathOf(own_, name);
+  const KvFileName name = segment.Name();
+  return WriteFile(own_, FormatKvFileName(name), KvFileBytes(spec, name),
+                   [&](WritableFile& file) { return WriteKvFile(file, spec, segment); });
+}
+
+IoResult<void> SsdFolder::Copy(const std::string& folder, const std::string& name,
+                               ReadableFile& from) {
+  if (IoResult<void> made = files_.CreateDirectories(root_ / folder); !made) {
+    return made;
+  }
+  return WriteFile(folder, name, from.size(), [&](WritableFile& file) -> IoResult<void> {
+    std::vector<std::byte> chunk(kCopyBytes);
+    for (std::uint64_t done = 0; done < from.size(); done += chunk.size()) {
+      chunk.resize(std::min<std::uint64_t>(kCopyBytes, from.size() - done));
+      if (IoResult<void> read = from.ReadAt(done, chunk); !read) {
+        return read;
+      }
+      if (IoResult<void> written = file.Append(chunk); !written) {
+        return written;
+      }
+    }
+    return file.Sync();
+  });
+}
+
+// `fill` writes the content and syncs it.
+IoResult<void> SsdFolder::WriteFile(const std::string& folder, const std::string& name,
+                                    std::uint64_t bytes, const Fill& fill) {
+  const std::filesystem::path path = PathOf(folder, name);
   std::filesystem::path temporary = path;
   temporary += fmt::format(".{}-{}{}", ::getpid(), NextTemporary(), kTemporary);
   const auto write = [&]() -> IoResult<void> {
@@ -113,7 +137,7 @@ IoResult<void> SsdFolder::Write(const KvFileSpec& spec, const Segment& segment) 
     if (!file) {
       return tl::unexpected<IoError>(file.error());
     }
-    if (IoResult<void> written = WriteKvFile(**file, spec, segment); !written) {
+    if (IoResult<void> written = fill(**file); !written) {
       return written;
     }
     // Closed after the rename: until then its lock says that it is not abandoned.
@@ -127,10 +151,10 @@ IoResult<void> SsdFolder::Write(const KvFileSpec& spec, const Segment& segment) 
     return synced;
   }
   With([&](SsdIndex& index) {
-    index.Put(own_, {.name = name,
-                     .is_directory = false,
-                     .size = KvFileBytes(spec, segment.Name()),
-                     .modified = std::chrono::system_clock::now()});
+    index.Put(folder, {.name = name,
+                       .is_directory = false,
+                       .size = bytes,
+                       .modified = std::chrono::system_clock::now()});
   });
   return {};
 }
@@ -168,11 +192,17 @@ void SsdFolder::Clear(const std::string& folder) {
     }
   });
   for (const std::string& name : names) {
-    const IoResult<void> removed = files_.Remove(PathOf(folder, name));
-    if (removed || removed.error().kind == IoError::Kind::kNotFound) {
-      With([&](SsdIndex& index) { index.Erase(folder, name); });
-    }
+    Remove(folder, name);
   }
+}
+
+bool SsdFolder::Remove(const std::string& folder, const std::string& name) {
+  const IoResult<void> removed = files_.Remove(PathOf(folder, name));
+  if (!removed && removed.error().kind != IoError::Kind::kNotFound) {
+    return false;
+  }
+  With([&](SsdIndex& index) { index.Erase(folder, name); });
+  return true;
 }
 
 std::uint64_t SsdFolder::AddWear(std::uint64_t bytes) {
@@ -183,6 +213,11 @@ std::uint64_t SsdFolder::AddWear(std::uint64_t bytes) {
   };
   (void)files_.Update(root_ / kWearFile, add);
   return total;
+}
+
+std::uint64_t SsdFolder::Wear() const {
+  constexpr std::uint64_t kMaxDigits = 64;
+  return ParseCount(ReadWholeFile(files_, root_ / kWearFile, kMaxDigits).value_or(""));
 }
 
 }  // namespace cache

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -35,12 +36,18 @@ class SsdFolder {
   bool MakeRoom(std::uint64_t bytes, std::uint64_t budget_bytes);
   // Writes under a temporary name, renames, syncs.
   [[nodiscard]] IoResult<void> Write(const KvFileSpec& spec, const Segment& segment);
+  // Writes a copy of another directory's file into `folder`, which is made where it is not there.
+  [[nodiscard]] IoResult<void> Copy(const std::string& folder, const std::string& name,
+                                    ReadableFile& from);
+  // True when the file is gone, whoever removed it.
+  bool Remove(const std::string& folder, const std::string& name);
   // Moves a file that failed a check aside.
   void SetAside(const std::string& folder, const std::string& name, const std::string& why);
   // Removes all files of a namespace (or of damaged/).
   void Clear(const std::string& folder);
   // Adds to the count of bytes ever written, and returns it.
   std::uint64_t AddWear(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t Wear() const;
 
   [[nodiscard]] std::filesystem::path PathOf(const std::string& folder,
                                              const std::string& name) const;
@@ -61,6 +68,9 @@ class SsdFolder {
   }
 
  private:
+  using Fill = std::function<IoResult<void>(WritableFile&)>;
+  [[nodiscard]] IoResult<void> WriteFile(const std::string& folder, const std::string& name,
+                                         std::uint64_t bytes, const Fill& fill);
   [[nodiscard]] IoResult<void> ListFolder(const std::string& folder);
 
   FileSystem& files_;

@@ -30,7 +30,6 @@ constexpr std::chrono::seconds kFarewell{10};  // for what is queued when the st
 constexpr std::chrono::minutes kWarnAgain{1};
 constexpr std::uint64_t kCountWearEvery = std::uint64_t{64} << 20U;
 constexpr int kReaders = 2;  // one reads while the other checks
-constexpr std::uint64_t kBudgetShare = 10;
 
 }  // namespace
 
@@ -96,7 +95,7 @@ void SsdStore::Impl::Open() {
     if (budget == 0) {
       const std::uint64_t used =
           folder.With([](const SsdIndex& index) { return index.used_bytes(); });
-      budget = (files.FreeBytes(options.directory).value_or(0) + used) / kBudgetShare;
+      budget = StandardSsdBudget(files.FreeBytes(options.directory).value_or(0), used);
     }
     WriteAbout();
     folder.MakeRoom(0, budget);

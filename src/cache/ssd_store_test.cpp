@@ -12,66 +12,12 @@
 #include <thread>
 
 #include "base/memory_file_system.h"
-#include "cache/block_key.h"
+#include "cache/test_segments.h"
 
 namespace cache {
 namespace {
 
-const std::filesystem::path kRoot = "/cache";
-const std::string kOwn(64, 'a');
-constexpr std::size_t kFull = 20'000;  // bytes of a block's full group
-constexpr std::size_t kWindow = 500;
-
-// A branch of blocks with made-up content.
-struct Branch {
-  explicit Branch(const std::string& salt, TokenId variant, std::size_t n) {
-    BlockHasher hasher;
-    root = hasher.Root(salt);
-    BlockKey parent = root;
-    for (std::size_t i = 0; i < n; ++i) {
-      BlockContent block;
-      block.tokens.fill(variant * 1000 + static_cast<TokenId>(i));
-      block.key = hasher.Next(parent, block.tokens);
-      block.groups = {Bytes(kFull, block.key), Bytes(kWindow, block.key)};
-      parent = block.key;
-      blocks.push_back(std::move(block));
-    }
-  }
-
-  static std::vector<std::byte> Bytes(std::size_t n, const BlockKey& key) {
-    std::vector<std::byte> bytes(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      bytes[i] = static_cast<std::byte>(key[i % key.size()] + i / 7);
-    }
-    return bytes;
-  }
-
-  Segment Part(std::size_t begin, std::size_t end) const {
-    Segment segment;
-    segment.parent = begin == 0 ? root : blocks[begin - 1].key;
-    segment.first_block = static_cast<std::int64_t>(begin);
-    segment.blocks.assign(blocks.begin() + static_cast<std::ptrdiff_t>(begin),
-                          blocks.begin() + static_cast<std::ptrdiff_t>(end));
-    return segment;
-  }
-
-  BlockKey root{};
-  std::vector<BlockContent> blocks;
-};
-
-SsdOptions Options() {
-  return {.directory = kRoot,
-          .budget_bytes = 10'000'000,
-          .fingerprint = kOwn,
-          .group_bytes = {kFull, kWindow},
-          .model_name = "test"};
-}
-
-std::unique_ptr<SsdStore> Open(FileSystem& files, const SsdOptions& options = Options()) {
-  auto store = std::make_unique<SsdStore>(options, files, [] {});
-  store->WaitUntilIdle();
-  return store;
-}
+using namespace test_segments;  // NOLINT(google-build-using-namespace)
 
 // Reads blocks [begin, end) and returns how many came before the read ended. Each must be what was
 // written.
@@ -106,16 +52,6 @@ std::size_t Read(SsdStore& store, const Branch& branch, std::size_t begin, std::
 std::size_t CountTemporaries(const MemoryFileSystem& files) {
   return static_cast<std::size_t>(std::ranges::count_if(
       files.Files(), [](const auto& path) { return path.extension() == ".tmp"; }));
-}
-
-std::filesystem::path OnlySegment(const MemoryFileSystem& files) {
-  for (const auto& path : files.Files()) {
-    if (path.extension() == ".safetensors") {
-      return path;
-    }
-  }
-  ADD_FAILURE() << "no segment";
-  return {};
 }
 
 // One segment whole, then two of which the process is killed after `step` operations. Returns

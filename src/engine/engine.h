@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,11 +38,14 @@ class Engine {
   [[nodiscard]] virtual std::uint64_t weight_bytes() const = 0;
 };
 
+// The K/V types that there are, in bits of a value.
+inline constexpr std::array kKvBits = {32, 16};
+
 struct EngineOptions {
   ops::KernelPath path = ops::KernelPath::kNative;
   ops::InstructionSet instruction_set = ops::InstructionSet::kPlain;
   int threads = 1;
-  int kv_bits = 16;                   // 32 or 16
+  int kv_bits = 16;                   // one of kKvBits
   std::uint64_t kv_budget_bytes = 0;  // 0: kv_budget_percent of what the weights leave
   double kv_budget_percent = 40.0;
   std::function<void(double)> on_progress;  // loading, 0 .. 1; may be empty

@@ -1,7 +1,9 @@
 """The bank on disk, through the real program: what a kill leaves is used, and used exactly."""
 
+import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -113,6 +115,38 @@ class Bank(unittest.TestCase):
             cached.append(answer["body"]["usage"]["prompt_tokens_details"]["cached_tokens"])
         self.assertEqual(cached[:2], [0, 0])
         self.assertGreater(cached[2], 1000)
+
+    def command(self, *arguments):
+        answer = subprocess.run([BINARY, "cache", *arguments, "--ssd-cache-dir", f"{self.folder.name}/kv", "--json"],
+                                capture_output=True, text=True, timeout=120, check=False)
+        return answer.returncode, json.loads(answer.stdout) if answer.stdout else answer.stderr
+
+    def test_the_cache_command_beside_a_server_that_runs(self):
+        self.assertEqual(self.command("ls")[0], 1, "there is no directory yet")
+        server = self.serve()
+        cold, _, _, _ = self.ask(server, TEXT)
+        cache_steps.flush(server.port)
+        _, listed = self.command("ls")
+        self.assertEqual([space["model"] for space in listed], ["m"])
+        self.assertGreater(listed[0]["blocks"], 20)
+        self.assertEqual(self.command("verify"), (0, {"files": listed[0]["files"], "bytes": listed[0]["bytes"],
+                                                      "damaged": [], "unreadable": []}))
+        self.assertEqual(self.command("gc", "--ssd-cache-max-gb", "0", "--dry-run")[1]["files"], listed[0]["files"])
+        self.assertEqual(self.command("stats")[1]["bytes"], listed[0]["bytes"])
+
+        copy = f"{self.folder.name}/copy"
+        self.assertEqual(self.command("export", copy)[0], 0)
+        self.assertEqual(self.command("clear")[1]["files"], listed[0]["files"])
+        cache_steps.clear(server.port, "memory")
+        same, details, _, _ = self.ask(server, TEXT)
+        self.assertEqual(same["logprobs"], cold["logprobs"])
+        self.assertEqual(details["cached_tokens"], 0, "the files are gone")
+        server.kill()
+        self.command("clear")
+        self.assertEqual(self.command("import", copy)[0], 0)
+        warm, details, _, _ = self.ask(self.serve(), TEXT)
+        self.assertEqual(warm["logprobs"], cold["logprobs"])
+        self.assertGreater(details["cached_tokens_disk"], 1000)
 
     def test_the_directory_is_private(self):
         server = self.serve()

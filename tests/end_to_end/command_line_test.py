@@ -33,6 +33,20 @@ class Help(unittest.TestCase):
         self.assertIn("--max-num-seqs", answer.stderr)
 
 
+class Selftest(unittest.TestCase):
+    def test_it_finds_reuse_exact(self):
+        answer = run("selftest", SMOLLM2, "--kv-bits", "16", "--lives", "1")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"^exact \[kv-bits 16\]: \d\d answers compared, 0 differ")
+
+    def test_unknown_actions_of_the_cache_command_name_those_there_are(self):
+        for arguments, words in ((["cache"], "one of ls, stats"), (["cache", "frobnicate"], 'got "frobnicate"'),
+                                 (["cache", "export"], "needs a directory"), (["cache", "ls", "x"], 'got "x"')):
+            answer = run(*arguments)
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn(words, answer.stderr)
+
+
 class BadModels(unittest.TestCase):
     """One clear sentence, exit 1, no crash."""
 
