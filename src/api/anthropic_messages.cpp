@@ -111,9 +111,8 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
     return;
   }
   const std::size_t prompt_tokens = prompt->tokens.size();
-  std::vector<chat::ToolSpec> tools = std::move(request->input.conversation.tools);
-  std::ranges::move(request->input.deferred_tools, std::back_inserter(tools));
-  GenerationInput input = InputOf(std::move(*prompt), std::move(tools));
+  GenerationInput input = InputOf(std::move(*prompt), std::move(request->input.conversation));
+  std::ranges::move(request->input.deferred_tools, std::back_inserter(input.tools));
   const MessageFrame frame{.model = *request->model, .form = request->form, .id = MakeId("msg_")};
   StreamedMessage stream(frame, reply);
   WholeMessage whole(frame);

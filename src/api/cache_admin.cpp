@@ -124,6 +124,7 @@ Result<Json> Prefill(ModelManager& models, const ApiRequest& request, Reply& rep
   FieldReader fields(body);
   GenerationOptions options{.max_tokens = 1, .parse_output = false};
   options.cache_salt = CacheSalt(fields, request);
+  options.request_id = request.request_id;
   options.priority = scheduler::Priority::kBackground;  // nobody waits for its text
   if (fields.error()) {
     return Fail(*fields.error());
@@ -161,6 +162,17 @@ void CacheStats(ModelManager& models, const ApiRequest& /*request*/, Reply& repl
     list.push_back(StatsJson(*model));
   }
   reply.SendJson(200, {{"object", "cache.stats"}, {"models", std::move(list)}});
+}
+
+void ListRequests(ModelManager& models, const ApiRequest& request, Reply& reply) {
+  Json list = Json::array();
+  for (const ServedModel* model : models.Models()) {
+    for (Json& line : model->requests.Latest(request.tenant)) {
+      line["model"] = model->name;
+      list.push_back(std::move(line));
+    }
+  }
+  reply.SendJson(200, {{"object", "list"}, {"data", std::move(list)}});
 }
 
 void ClearCache(ModelManager& models, const ApiRequest& request, Reply& reply) {

@@ -15,4 +15,8 @@ void ClearCache(ModelManager& models, const ApiRequest& request, Reply& reply);
 // (`prompt`) into the bank, without output.
 void PrefillCache(ModelManager& models, const ApiRequest& request, Reply& reply);
 
+// GET /v1/cache/requests: the last requests of the caller's tenant, the latest first: where their
+// prompts' tokens came from, and where and why a prompt parted from the nearest before it.
+void ListRequests(ModelManager& models, const ApiRequest& request, Reply& reply);
+
 }  // namespace api

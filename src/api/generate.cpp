@@ -97,8 +97,15 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
 class Generation {
  public:
   Generation(ServedModel& model, const GenerationInput& input, const GenerationOptions& options,
-             Reply& reply, GenerationSink& sink, scheduler::TokenStream tokens)
-      : model_(model), options_(options), reply_(reply), sink_(sink), tokens_(std::move(tokens)) {
+             Reply& reply, GenerationSink& sink, scheduler::TokenStream tokens,
+             std::vector<RequestLog::Watched> watched)
+      : model_(model),
+        options_(options),
+        reply_(reply),
+        sink_(sink),
+        tokens_(std::move(tokens)),
+        watched_(std::move(watched)),
+        replies_(watched_.size()) {
     const int n_choices = static_cast<int>(input.prompts.size()) * options.n;
     for (int index = 0; index < n_choices; ++index) {
       choices_.push_back(std::make_unique<ChoiceText>(model, input, options, index));
@@ -138,6 +145,16 @@ class Generation {
     return {};
   }
 
+  // Tells the log of each prompt that was computed.
+  void Log() {
+    for (std::size_t i = 0; i < watched_.size(); ++i) {
+      const scheduler::RequestStats stats = tokens_.stats(static_cast<int>(i) * options_.n);
+      if (stats.completion_tokens > 0) {
+        model_.requests.Add(std::move(watched_[i]), stats, replies_[i]);
+      }
+    }
+  }
+
   [[nodiscard]] Usage usage() const {
     Usage usage;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
@@ -169,6 +186,7 @@ class Generation {
       return Fail(ErrorCode::kShuttingDown, "The server shut down before the answer was complete.");
     }
     const ChoiceEvent out = choice.Push(*event.token, event.finish);
+    Remember(event, out);
     if (choice.finished()) {
       --open_;
       tokens_.Cancel(event.sequence);  // a stop string ends it before the engine knows
@@ -182,11 +200,26 @@ class Generation {
     return {};
   }
 
+  // Of a prompt's choices the first.
+  void Remember(const scheduler::TokenEvent& event, const ChoiceEvent& out) {
+    if (event.sequence % options_.n != 0) {
+      return;
+    }
+    RequestLog::Reply& reply = replies_[static_cast<std::size_t>(event.sequence / options_.n)];
+    reply.tokens.push_back(event.token->token);
+    for (const chat::StreamEvent& delta : out.deltas) {
+      reply.has_reasoning =
+          reply.has_reasoning || std::holds_alternative<chat::ReasoningDelta>(delta);
+    }
+  }
+
   ServedModel& model_;
   const GenerationOptions& options_;
   Reply& reply_;
   GenerationSink& sink_;
   scheduler::TokenStream tokens_;
+  std::vector<RequestLog::Watched> watched_;  // [prompt]
+  std::vector<RequestLog::Reply> replies_;    // [prompt]
   std::vector<std::unique_ptr<ChoiceText>> choices_;
   std::size_t open_ = 0;
   bool prompt_told_ = false;
@@ -200,14 +233,24 @@ Result<Usage> Generate(ServedModel& model, GenerationInput input, const Generati
   if (!requests) {
     return Fail(requests.error());
   }
+  std::vector<RequestLog::Watched> watched;
+  for (const std::vector<TokenId>& prompt : input.prompts) {
+    watched.push_back(model.requests.Watch(
+        *model.tokenizer, {.prompt = prompt,
+                           .facts = input.facts,
+                           .salt = options.cache_salt,
+                           .id = options.request_id,
+                           .block_tokens = static_cast<std::size_t>(model.bank_block_tokens)}));
+  }
   Result<scheduler::TokenStream> tokens = model.scheduler->Submit(std::move(*requests));
   if (!tokens) {
     return Fail(tokens.error());
   }
-  Generation generation(model, input, options, reply, sink, std::move(*tokens));
+  Generation generation(model, input, options, reply, sink, std::move(*tokens), std::move(watched));
   const Result<void> ended = generation.Run();
   const Usage usage = generation.usage();
   reply.ReportUsage(usage);
+  generation.Log();
   if (!ended) {
     return Fail(ended.error());
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/reply.h"
+#include "api/request_log.h"
 #include "api/served_model.h"
 #include "api/usage.h"
 #include "chat/stream_event.h"
@@ -28,6 +29,7 @@ struct GenerationOptions {
   Format format = Format::kText;
   Json schema = {};
   std::string cache_salt = {};
+  std::string request_id = {};
   scheduler::Priority priority = scheduler::Priority::kInteractive;
 };
 
@@ -37,6 +39,7 @@ struct GenerationInput {
       {};                        // not empty, each a request of its own in one batch
   std::string prompt_tail = {};  // end of the rendered prompt, for the parser
   std::vector<chat::ToolSpec> tools = {};
+  PromptFacts facts = {};  // for the log of requests
 };
 
 // One token with its text, for logprobs.

@@ -117,6 +117,7 @@ GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& 
   options.include_stop_text = fields.Bool("include_stop_str_in_output").value_or(false);
   options.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   options.cache_salt = CacheSalt(fields, request);
+  options.request_id = request.request_id;
   return options;
 }
 

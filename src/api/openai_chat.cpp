@@ -134,7 +134,7 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
     reply.SendError(prompt.error());
     return;
   }
-  GenerationInput input = InputOf(std::move(*prompt), std::move(request->conversation.tools));
+  GenerationInput input = InputOf(std::move(*prompt), std::move(request->conversation));
   ChatFrame frame{.model = *request->model,
                   .form = request->form,
                   .id = MakeId("chatcmpl-"),

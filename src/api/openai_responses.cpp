@@ -226,7 +226,7 @@ void CreateResponse(ModelManager& models, ResponseStore& store, const ApiRequest
   WholeResponse whole(frame);
   ResponseItems& sink = request->stream ? static_cast<ResponseItems&>(stream) : whole;
   const Result<Usage> usage =
-      Generate(*request->model, InputOf(std::move(*prompt), std::move(request->conversation.tools)),
+      Generate(*request->model, InputOf(std::move(*prompt), std::move(request->conversation)),
                request->options, reply, sink);
   if (!usage) {
     if (stream.begun()) {

@@ -48,12 +48,13 @@ Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel&
   return std::move(prompt->tokens);
 }
 
-GenerationInput InputOf(chat::RenderedPrompt prompt, std::vector<chat::ToolSpec> tools) {
+GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversation) {
   GenerationInput input;
   const std::size_t tail = std::min(prompt.text.size(), kPromptTailBytes);
   input.prompt_tail = prompt.text.substr(prompt.text.size() - tail);
+  input.facts = FactsOf(conversation, prompt.text);
   input.prompts.push_back(std::move(prompt.tokens));
-  input.tools = std::move(tools);
+  input.tools = std::move(conversation.tools);
   return input;
 }
 

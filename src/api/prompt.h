@@ -18,8 +18,7 @@ namespace api {
 [[nodiscard]] Result<std::vector<TokenId>> EncodeMessages(const Json& body,
                                                           const ServedModel& model);
 
-// A rendered conversation and the tools that may be called, as what to go on from.
-[[nodiscard]] GenerationInput InputOf(chat::RenderedPrompt prompt,
-                                      std::vector<chat::ToolSpec> tools);
+// A rendered conversation, as what to go on from.
+[[nodiscard]] GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversation);
 
 }  // namespace api

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/request_log.h"
 #include "chat/grammar.h"
 #include "chat/template.h"
 #include "chat/tokenizer.h"
@@ -44,7 +45,8 @@ struct ServedModel {
   std::vector<TokenId> parser_markers;  // special tokens that it has to see
   std::unique_ptr<scheduler::Scheduler> scheduler;
   int bank_block_tokens = 0;  // prompts are banked in blocks of so many tokens; 0: not at all
-  bool adds_bos = false;      // for /v1/completions: the tokenizer's own rule
+  RequestLog requests;
+  bool adds_bos = false;  // for /v1/completions: the tokenizer's own rule
 };
 
 // Every served model; made at start, unchanged while requests run.

@@ -49,6 +49,7 @@ class ScriptedModel final : public ModelManager {
     model.name = "org/model";
     model.aliases = {"model"};
     model.context_length = options.context_length;
+    model.bank_block_tokens = ops::kBlockTokens;
     model.eos_ids = {model.tokenizer->Find("<|im_end|>")};
     model.parser_format = parsers::FindFormat("plain_text");
     const int vocab_size = model.tokenizer->vocab_size();

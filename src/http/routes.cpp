@@ -51,7 +51,7 @@ constexpr bool kNeedsKey = true;
 constexpr bool kOpen = false;
 
 // THE TABLE: what this server answers, and where.
-constexpr std::array<Route, 19> kRoutes = {{
+constexpr std::array<Route, 20> kRoutes = {{
     {"GET", "/", &Greet, kOpen},
     {"GET", "/health", &Health, kOpen},
     {"GET", "/metrics", &ShowMetrics, kOpen},
@@ -67,6 +67,7 @@ constexpr std::array<Route, 19> kRoutes = {{
     {"POST", "/v1/messages", &Api<&api::AnthropicMessages>, kNeedsKey},
     {"POST", "/v1/messages/count_tokens", &Api<&api::AnthropicCountTokens>, kNeedsKey},
     {"GET", "/v1/cache/stats", &Api<&api::CacheStats>, kNeedsKey},
+    {"GET", "/v1/cache/requests", &Api<&api::ListRequests>, kNeedsKey},
     {"DELETE", "/v1/cache", &Api<&api::ClearCache>, kNeedsKey},
     {"POST", "/v1/cache/prefill", &Api<&api::PrefillCache>, kNeedsKey},
     {"POST", "/tokenize", &Api<&api::Tokenize>, kNeedsKey},
