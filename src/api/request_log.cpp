@@ -31,14 +31,21 @@ std::size_t HashOf(const chat::Message& message) {
   return HashOf(all);
 }
 
-// A piece of the message that the template must have shown.
-std::string_view NeedleOf(const chat::Message& message) {
+// Where the message's text ends in the rendered text, as far as it is found from `from` on.
+std::size_t EndOf(const chat::Message& message, const std::string& rendered, std::size_t from) {
+  const auto pass = [&](std::string_view text, std::size_t more) {
+    const std::size_t found = text.empty() ? std::string::npos : rendered.find(text, from);
+    from = found == std::string::npos ? from : found + text.size() + more;
+  };
   std::string_view text = message.content;
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  if (text.empty() && !message.tool_calls.empty()) {
-    text = message.tool_calls.front().name;
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  const std::string_view needle = text.substr(0, kNeedleBytes);
+  pass(needle, text.size() - needle.size());
+  for (const chat::ToolCall& call : message.tool_calls) {
+    pass(call.name, DumpJson(call.arguments).size());
   }
-  return text.substr(0, kNeedleBytes);
+  return from;
 }
 
 std::string_view NameOf(chat::Role role) {
@@ -61,13 +68,15 @@ bool IsSystem(chat::Role role) {
   return role == chat::Role::kSystem || role == chat::Role::kDeveloper;
 }
 
-// The last message that begins at or before the byte.
+// The first message that ends after the byte, else the last.
 std::optional<std::size_t> MessageAt(const PromptFacts& facts, std::size_t byte) {
-  std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < facts.messages.size() && facts.messages[i].begin <= byte; ++i) {
-    found = i;
+  if (facts.messages.empty()) {
+    return std::nullopt;
   }
-  return found;
+  const auto found = std::ranges::find_if(
+      facts.messages, [&](const PromptFacts::Message& message) { return byte < message.end; });
+  const auto at = static_cast<std::size_t>(found - facts.messages.begin());
+  return std::min(at, facts.messages.size() - 1);
 }
 
 std::string SnippetAt(const chat::Tokenizer& tokenizer, const std::vector<TokenId>& tokens,
@@ -104,11 +113,12 @@ std::string_view CauseOf(const PromptFacts& was, const PromptFacts& now,
   if (was.messages.empty() || now.messages.empty()) {
     return "the text changed";
   }
-  if (was.tools != now.tools && (!at || IsSystem(now.messages[*at].role))) {
+  const auto first_other = std::ranges::find_if(
+      now.messages, [](const PromptFacts::Message& message) { return !IsSystem(message.role); });
+  // Templates show tools in the system's turn, or where it would be.
+  if (was.tools != now.tools &&
+      *at <= static_cast<std::size_t>(first_other - now.messages.begin())) {
     return "tool list changed";
-  }
-  if (!at) {
-    return "what the template puts before the first message changed";
   }
   const PromptFacts::Message& message = now.messages[*at];
   const PromptFacts::Message* before = *at < was.messages.size() ? &was.messages[*at] : nullptr;
@@ -123,7 +133,8 @@ std::string_view CauseOf(const PromptFacts& was, const PromptFacts& now,
     return "messages were dropped, added or replaced";
   }
   if (before->content == message.content && before->reasoning == message.reasoning) {
-    return "the template shows an earlier message in another way";
+    return message.reasoning != 0 ? "the template leaves out earlier reasoning"
+                                  : "the template shows an earlier message in another way";
   }
   return *at + 1 == was.messages.size() ? "the last message changed" : "an earlier message changed";
 }
@@ -175,17 +186,14 @@ std::string InWords(const Divergence& divergence) {
 
 PromptFacts FactsOf(const chat::Conversation& conversation, const std::string& rendered) {
   PromptFacts facts;
-  std::size_t from = 0;
+  std::size_t end = 0;
   for (const chat::Message& message : conversation.messages) {
-    const std::string_view needle = NeedleOf(message);
-    const std::size_t found = needle.empty() ? std::string::npos : rendered.find(needle, from);
-    from = found == std::string::npos ? from : found;
+    end = EndOf(message, rendered, end);
     facts.messages.push_back(
         {.role = message.role,
-         .begin = from,
+         .end = end,
          .content = HashOf(message),
          .reasoning = message.reasoning.value_or("").empty() ? 0 : HashOf(*message.reasoning)});
-    from += found == std::string::npos ? 0 : needle.size();
   }
   for (const chat::ToolSpec& tool : conversation.tools) {
     facts.tools = facts.tools * 31 + HashOf(DumpJson(tool.original));

@@ -21,7 +21,7 @@ namespace api {
 struct PromptFacts {
   struct Message {
     chat::Role role = chat::Role::kUser;
-    std::size_t begin = 0;    // byte of the rendered text, about
+    std::size_t end = 0;      // byte of the rendered text after it, about
     std::size_t content = 0;  // hashes: equal content is equal
     std::size_t reasoning = 0;
   };
@@ -35,7 +35,7 @@ struct PromptFacts {
 // Where a prompt parts from the nearest earlier one, and why it found less in the bank than it has.
 struct Divergence {
   std::int64_t token = 0;              // position in the prompt
-  std::optional<std::size_t> message;  // its number; nothing: before the first, or no messages
+  std::optional<std::size_t> message;  // its number; nothing: a text without messages
   std::optional<chat::Role> role;
   std::string was;  // text around it in the earlier prompt and its reply
   std::string now;
