@@ -14,7 +14,9 @@ struct SequenceRows {
   int n_tokens = 0;
   std::int64_t first_position = 0;  // position of the first row's token in its sequence
   // Per layer group: block of positions [64 i, 64 i + 64) at index i; kNoBlock where a window has
-  // passed it. Long enough for first_position + n_tokens positions.
+  // passed it. Long enough for first_position + n_tokens positions. In recurrent groups the step
+  // reads the block of first_position - 1 and writes those of its own positions that are there, the
+  // last of which must be (a sequence that goes through many blocks keeps the state of few).
   std::vector<std::vector<BlockId>> block_tables;
 };
 

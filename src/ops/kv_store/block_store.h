@@ -14,16 +14,29 @@ inline constexpr int kBlockTokens = 64;
 using BlockId = std::int32_t;
 inline constexpr BlockId kNoBlock = -1;
 
+// The window of recurrent layers: block i of a table holds the state after the last token of
+// positions [64 i, 64 i + 64) that was computed, so that a token sees only the block of the token
+// before it, and a sequence keeps besides the block it is in the one that it filled last (where
+// another sequence may go on).
+inline constexpr int kStateWindow = kBlockTokens + 1;
+
 // Layers that share one block table because they keep the same range of positions.
 struct LayerGroup {
   std::vector<int> layers;  // model layer numbers, ascending
   int window =
       0;  // sliding window in tokens (a token sees itself and window - 1 before it); 0 = full
+  // Recurrent layers keep these float32 numbers a layer in place of K and V: what the recurrence
+  // carries, and the last inputs of a short convolution. Their window is kStateWindow.
+  int state_floats = 0;
+  int conv_floats = 0;
+
+  [[nodiscard]] bool is_recurrent() const { return state_floats + conv_floats > 0; }
 };
 
 // Storage of KV blocks, without their content: what the cache and the scheduler need. A block holds
-// the K and V of kBlockTokens consecutive tokens in all layers of one group. Blocks of a store draw
-// on one byte budget. Used by the engine thread only.
+// the K and V of kBlockTokens consecutive tokens in all layers of one group, or the state of all
+// layers of a recurrent group at the end of those tokens. Blocks of a store draw on one byte
+// budget. Used by the engine thread only.
 class BlockStore {
  public:
   BlockStore() = default;

@@ -10,7 +10,11 @@ namespace ops {
 
 std::string_view Name(KvDtype dtype) { return dtype == KvDtype::kF32 ? "f32" : "f16"; }
 
-std::uint64_t KvLayerBytes(const KvStoreSpec& spec) {
+std::uint64_t LayerBytesOf(const KvStoreSpec& spec, const LayerGroup& group) {
+  if (group.is_recurrent()) {
+    return sizeof(float) * (static_cast<std::uint64_t>(group.state_floats) +
+                            static_cast<std::uint64_t>(group.conv_floats));
+  }
   const std::uint64_t element = spec.dtype == KvDtype::kF32 ? 4 : 2;
   return element * 2U * static_cast<std::uint64_t>(kBlockTokens) *
          static_cast<std::uint64_t>(spec.n_kv_heads) * static_cast<std::uint64_t>(spec.head_dim);
@@ -31,10 +35,12 @@ AccountedKvStore::AccountedKvStore(KvStoreSpec spec, const std::vector<BlockId>&
   }
 }
 
-std::uint64_t AccountedKvStore::LayerBytes() const { return KvLayerBytes(spec_); }
+std::uint64_t AccountedKvStore::LayerBytes(int group) const {
+  return LayerBytesOf(spec_, spec_.groups[static_cast<std::size_t>(group)]);
+}
 
 std::uint64_t AccountedKvStore::BlockBytes(int group) const {
-  return LayerBytes() * spec_.groups[static_cast<std::size_t>(group)].layers.size();
+  return LayerBytes(group) * spec_.groups[static_cast<std::size_t>(group)].layers.size();
 }
 
 std::optional<BlockId> AccountedKvStore::Allocate(int group) {

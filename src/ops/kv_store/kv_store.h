@@ -37,9 +37,12 @@ struct KvStoreSpec {
 // together. Memory is reserved for the whole budget and committed block by block on first use; Free
 // gives the pages back.
 //
+// A recurrent group's layer holds [state_floats | conv_floats] float32 in place of K and V; what
+// they mean is the operation's affair (ops/gated_delta, ops/short_conv).
+//
 // The reference store keeps, per block and layer, MLX arrays k and v [kBlockTokens, n_kv_heads,
-// head_dim]. Attention replaces them by arrays that its result is computed from, so that evaluating
-// a step's result evaluates them too.
+// head_dim], or [state_floats] and [conv_floats] float32. Attention replaces them by arrays that
+// its result is computed from, so that evaluating a step's result evaluates them too.
 //
 // Storing as kF16 rounds to nearest even; a value beyond +-65504 becomes that limit, not infinity.
 class KvStore : public BlockStore {
@@ -59,8 +62,8 @@ class KvStore : public BlockStore {
 
   // Reference only: the arrays of a block's layer, replaced as a whole when tokens are added.
   struct BlockArrays {
-    mlx::core::array k;  // [kBlockTokens, n_kv_heads, head_dim]
-    mlx::core::array v;
+    mlx::core::array k;  // [kBlockTokens, n_kv_heads, head_dim]; recurrent: [state_floats]
+    mlx::core::array v;  // as k; recurrent: [conv_floats]
   };
   [[nodiscard]] virtual BlockArrays& Arrays(int group, BlockId block, int index) = 0;
 };

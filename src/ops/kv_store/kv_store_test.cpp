@@ -148,6 +148,24 @@ TEST_P(BothKvStores, TakeBackTheBytesThatAnotherGave) {
   }
 }
 
+TEST_P(BothKvStores, HoldStatesInTheSameBudget) {
+  KvStoreSpec spec = Spec(1 << 20);
+  spec.groups.push_back(
+      {.layers = {3, 4}, .window = kStateWindow, .state_floats = 1000, .conv_floats = 24});
+  const auto store = MakeKvStore({.path = GetParam()}, spec);
+  ASSERT_EQ(store->BlockBytes(2), 2 * 1024 * sizeof(float));
+  const BlockId block = store->Allocate(2).value();
+  EXPECT_EQ(store->used_bytes(), store->BlockBytes(2));
+  std::vector<std::byte> bytes(store->BlockBytes(2));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>(i % 61);
+  }
+  store->CopyIn(2, block, bytes);
+  std::vector<std::byte> out(bytes.size());
+  store->CopyOut(2, block, out);
+  EXPECT_EQ(out, bytes);
+}
+
 TEST(ReferenceKvStore, StartsBlocksAtZeroAndKeepsWhatIsPutIn) {
   const auto store = Make(KernelPath::kReference, 1 << 20);
   const BlockId block = store->Allocate(0).value();

@@ -21,7 +21,7 @@ constexpr std::uint64_t kHotBytes = std::uint64_t{8} << 20U;
 std::vector<ReservedMemory> Reserve(const KvStoreSpec& spec) {
   std::vector<ReservedMemory> memory;
   for (const LayerGroup& group : spec.groups) {
-    const std::uint64_t block_bytes = KvLayerBytes(spec) * group.layers.size();
+    const std::uint64_t block_bytes = LayerBytesOf(spec, group) * group.layers.size();
     // Ids are 32 bits wide.
     const std::uint64_t blocks = std::min<std::uint64_t>(spec.budget_bytes / block_bytes,
                                                          std::numeric_limits<BlockId>::max());
@@ -37,7 +37,8 @@ std::vector<ReservedMemory> Reserve(const KvStoreSpec& spec) {
 std::vector<BlockId> Capacity(const KvStoreSpec& spec, const std::vector<ReservedMemory>& memory) {
   std::vector<BlockId> capacity;
   for (std::size_t group = 0; group < memory.size(); ++group) {
-    const std::uint64_t block_bytes = KvLayerBytes(spec) * spec.groups[group].layers.size();
+    const std::uint64_t block_bytes =
+        LayerBytesOf(spec, spec.groups[group]) * spec.groups[group].layers.size();
     capacity.push_back(static_cast<BlockId>(memory[group].size() / block_bytes));
   }
   return capacity;
@@ -51,7 +52,7 @@ class NativeKvStore final : public AccountedKvStore {
   [[nodiscard]] std::byte* LayerData(int group, BlockId block, int index) override {
     assert(ids(group).IsTaken(block));
     return memory_[static_cast<std::size_t>(group)].data() + Offset(group, block) +
-           LayerBytes() * static_cast<std::uint64_t>(index);
+           LayerBytes(group) * static_cast<std::uint64_t>(index);
   }
 
   void CopyOut(int group, BlockId block, std::span<std::byte> out) override {

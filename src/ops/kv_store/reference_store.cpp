@@ -61,18 +61,24 @@ class ReferenceKvStore final : public AccountedKvStore {
     if (blocks.size() <= static_cast<std::size_t>(block)) {
       blocks.resize(static_cast<std::size_t>(block) + 1);
     }
-    // Finite everywhere, since masked positions are multiplied with a weight of 0.
-    const mx::Shape shape{kBlockTokens, spec().n_kv_heads, spec().head_dim};
-    const mx::array zeros =
-        mx::zeros(shape, spec().dtype == KvDtype::kF32 ? mx::float32 : mx::float16);
-    Layers(group, block)
-        .assign(groups()[static_cast<std::size_t>(group)].layers.size(),
-                BlockArrays{.k = zeros, .v = zeros});
+    const LayerGroup& layers = groups()[static_cast<std::size_t>(group)];
+    Layers(group, block).assign(layers.layers.size(), Empty(layers));
   }
 
   void OnFree(int group, BlockId block) override { Layers(group, block).clear(); }
 
  private:
+  [[nodiscard]] BlockArrays Empty(const LayerGroup& group) const {
+    if (group.is_recurrent()) {
+      return {.k = mx::zeros({group.state_floats}, mx::float32),
+              .v = mx::zeros({group.conv_floats}, mx::float32)};
+    }
+    // Finite everywhere, since masked positions are multiplied with a weight of 0.
+    const mx::Shape shape{kBlockTokens, spec().n_kv_heads, spec().head_dim};
+    const mx::array zeros =
+        mx::zeros(shape, spec().dtype == KvDtype::kF32 ? mx::float32 : mx::float16);
+    return {.k = zeros, .v = zeros};
+  }
   [[nodiscard]] std::vector<BlockArrays>& Layers(int group, BlockId block) {
     return blocks_[static_cast<std::size_t>(group)][static_cast<std::size_t>(block)];
   }

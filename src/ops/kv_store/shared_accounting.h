@@ -26,8 +26,8 @@ class AccountedKvStore : public KvStore {
   // capacity: blocks that each group can hold.
   AccountedKvStore(KvStoreSpec spec, const std::vector<BlockId>& capacity);
 
-  // K and V of one layer in one block.
-  [[nodiscard]] std::uint64_t LayerBytes() const;
+  // Of one layer in one block of the group.
+  [[nodiscard]] std::uint64_t LayerBytes(int group) const;
   [[nodiscard]] BlockIds& ids(int group) { return ids_[static_cast<std::size_t>(group)]; }
 
   virtual void OnAllocate(int group, BlockId block) = 0;
@@ -40,8 +40,8 @@ class AccountedKvStore : public KvStore {
   std::uint64_t used_bytes_ = 0;
 };
 
-// Bytes of one layer's K and V of one block.
-[[nodiscard]] std::uint64_t KvLayerBytes(const KvStoreSpec& spec);
+// Bytes of one layer's K and V, or of its state, in one block of `group`.
+[[nodiscard]] std::uint64_t LayerBytesOf(const KvStoreSpec& spec, const LayerGroup& group);
 
 [[nodiscard]] std::unique_ptr<KvStore> MakeNativeKvStore(KvStoreSpec spec);
 [[nodiscard]] std::unique_ptr<KvStore> MakeReferenceKvStore(KvStoreSpec spec);
