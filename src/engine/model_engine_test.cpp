@@ -10,12 +10,12 @@ namespace {
 TEST(LoadEngine, AnUnknownTypeIsRefusedWithTheKnownOnes) {
   model_files::ModelSource source;
   source.name = "some-model";
-  source.model_type = "qwen3_vl_moe";
+  source.model_type = "qwen_vl_moe";
   const auto engine = engine::LoadEngine(source, {});
   ASSERT_FALSE(engine);
   EXPECT_EQ(engine.error().code, ErrorCode::kBadModel);
   for (const char* part :
-       {"some-model", "`qwen3_vl_moe`", "llama", "gemma3_text", "`qwen3` has a similar name"}) {
+       {"some-model", "`qwen_vl_moe`", "llama", "gemma3_text", "`qwen3` has a similar name"}) {
     EXPECT_NE(engine.error().message.find(part), std::string::npos) << engine.error().message;
   }
 }
@@ -42,7 +42,7 @@ TEST(LoadEngine, WeightsBeyondTheMemoryAreRefusedWithBothNumbers) {
 }
 
 TEST(LoadEngine, AConfigWithoutSizesIsABadModelAndNoCrash) {
-  for (const char* type : {"llama", "qwen3"}) {
+  for (const char* type : {"llama", "qwen3", "qwen3_5"}) {
     model_files::ModelSource source;
     source.model_type = type;
     source.config = Json{{"model_type", type}};

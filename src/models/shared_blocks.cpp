@@ -11,7 +11,9 @@ namespace mx = mlx::core;
 mx::array AttentionBlock::Attend(const ops::Context& context, const mx::array& x,
                                  const mx::array& angles, const ops::StepBatch& batch,
                                  ops::KvStore& store) const {
-  return ops::Attention(context, spec, (*qkv)(x), angles, q_norm, k_norm, batch, store);
+  const mx::array attended =
+      ops::Attention(context, spec, (*qkv)(x), angles, q_norm, k_norm, batch, store);
+  return gate ? ops::SigmoidGate(context, attended, (*gate)(x)) : attended;
 }
 
 Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& prefix,
@@ -21,11 +23,22 @@ Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& p
   const int n_kv = spec.n_kv_heads * spec.head_dim;
   AttentionBlock block;
   block.spec = spec;
-  Result<std::unique_ptr<ops::Linear>> qkv =
-      weights.Linear({{.name = prefix + "q_proj", .n_out = n_q},
-                      {.name = prefix + "k_proj", .n_out = n_kv},
-                      {.name = prefix + "v_proj", .n_out = n_kv}},
-                     options.hidden_size);
+  WeightLoader::Part q{.name = prefix + "q_proj", .n_out = n_q};
+  if (options.output_gate) {
+    WeightLoader::Part gate = q;
+    gate.n_stored = q.n_stored = 2 * n_q;
+    const int d = spec.head_dim;
+    q.source_row = [d](int row) { return row / d * 2 * d + row % d; };
+    gate.source_row = [d](int row) { return row / d * 2 * d + d + row % d; };
+    Result<std::unique_ptr<ops::Linear>> gates = weights.Linear({gate}, options.hidden_size);
+    if (!gates) {
+      return Fail(gates.error());
+    }
+    block.gate = std::move(*gates);
+  }
+  Result<std::unique_ptr<ops::Linear>> qkv = weights.Linear(
+      {q, {.name = prefix + "k_proj", .n_out = n_kv}, {.name = prefix + "v_proj", .n_out = n_kv}},
+      options.hidden_size);
   if (!qkv) {
     return Fail(qkv.error());
   }

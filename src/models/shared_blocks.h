@@ -18,14 +18,15 @@
 
 namespace models {
 
-// Self-attention up to and without its output projection: y = attend(qkv(x)), one matrix for q, k
-// and v.
+// Self-attention up to and without its output projection: y = attend(qkv(x)), times
+// sigmoid(gate(x)) where there is a gate; one matrix for q, k and v.
 struct AttentionBlock {
   ops::AttentionSpec spec;
   std::unique_ptr<ops::Linear> qkv;        // [(n_heads + 2 n_kv_heads) head_dim, hidden]
   std::unique_ptr<ops::Linear> output;     // [hidden, n_heads head_dim]
   std::optional<mlx::core::array> q_norm;  // [head_dim]
   std::optional<mlx::core::array> k_norm;  // [head_dim]
+  std::unique_ptr<ops::Linear> gate;       // [n_heads head_dim, hidden], or nothing
 
   // x: [T, hidden], angles: [T, head_dim]. Returns [T, n_heads head_dim].
   [[nodiscard]] mlx::core::array Attend(const ops::Context& context, const mlx::core::array& x,
@@ -38,6 +39,7 @@ struct AttentionOptions {
   int hidden_size = 0;
   bool head_norms = false;          // q_norm and k_norm per head
   bool zero_centred_norms = false;  // of these
+  bool output_gate = false;         // q_proj holds for each head its q, then the gate of its output
 };
 
 // Reads <prefix>q_proj, k_proj, v_proj, o_proj (and q_norm, k_norm).

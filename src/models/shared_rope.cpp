@@ -102,8 +102,8 @@ Result<ops::RopeSpec> ReadRope(const Json& config, const RopeOptions& options) {
   ConfigReader record_reader(scales ? *record : none);
   const double old_theta = reader.Positive(options.theta_key, options.default_theta);
   const double theta = record_reader.Positive("rope_theta", old_theta);
-  const double partial = record_reader.Positive("partial_rotary_factor",
-                                                reader.Positive("partial_rotary_factor", 1.0));
+  const double partial = record_reader.Positive(
+      "partial_rotary_factor", reader.Positive("partial_rotary_factor", options.default_partial));
   // More than the whole head is refused below, however much more.
   const int rotary_dim = static_cast<int>(options.head_dim * std::min(partial, 2.0));
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > options.head_dim || theta <= 1) {

@@ -11,6 +11,7 @@ namespace models {
 struct RopeOptions {
   int head_dim = 0;
   double default_theta = 10000.0;
+  double default_partial = 1.0;  // of a head that is turned ("partial_rotary_factor")
   // "rope_parameters" of newer configs may have one object a layer type: the one to read.
   std::string_view layer_type = "full_attention";
   // Where older configs keep theta, and whether "rope_scaling" applies (Gemma's local layers: no).

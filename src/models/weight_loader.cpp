@@ -76,6 +76,10 @@ tl::unexpected<Error> UnsupportedFormat(const TensorView& tensor) {
           tensor.stored_name, tensor.format_name));
 }
 
+std::int64_t StoredRows(const WeightLoader::Part& part) {
+  return part.n_stored == 0 ? part.n_out : part.n_stored;
+}
+
 // Buffers that old checkpoints carry and every loader computes itself.
 bool IsComputedBuffer(std::string_view name) {
   return name.ends_with("rotary_emb.inv_freq") || name.ends_with("rotary_emb.cos_cached") ||
@@ -113,7 +117,33 @@ Result<const TensorView*> WeightLoader::Take(const std::string& name) {
   return &found->second;
 }
 
-std::function<int(int)> WeightLoader::RowOrder(const std::string& name, int n_out) const {
+std::vector<std::int64_t> WeightLoader::ShapeOf(const std::string& name) const {
+  const auto found = source_.tensors.find(name);
+  return found == source_.tensors.end() ? std::vector<std::int64_t>() : found->second.shape;
+}
+
+Result<std::vector<float>> WeightLoader::Values(
+    const std::string& name, const std::vector<std::vector<std::int64_t>>& shapes) {
+  const Result<const TensorView*> tensor = Take(name);
+  if (!tensor) {
+    return Fail(tensor.error());
+  }
+  if (std::ranges::find(shapes, (*tensor)->shape) == shapes.end()) {
+    return WrongShape(**tensor, shapes.front());
+  }
+  Result<std::vector<float>> values = ReadFloats(**tensor);
+  if (values) {
+    loaded_bytes_ += values->size() * sizeof(float);
+    DropTensor(name);
+  }
+  return values;
+}
+
+std::function<int(int)> WeightLoader::RowOrder(const Part& part, const std::string& name) const {
+  if (part.source_row) {
+    return part.source_row;
+  }
+  const int n_out = part.n_out;
   const auto permuted = source_.permuted_heads.find(name);
   if (permuted == source_.permuted_heads.end() || permuted->second <= 0 ||
       n_out % (2 * permuted->second) != 0) {
@@ -146,7 +176,7 @@ Result<ops::WeightSource> WeightLoader::MakeAffineSource(const Part& part, int n
   }
   const int bits = record->bits;
   const int group_size = record->group_size;
-  const std::int64_t n_out = part.n_out;
+  const std::int64_t n_out = StoredRows(part);
   const std::vector<std::int64_t> words_shape = {n_out, std::int64_t{n_in} * bits / 32};
   if (words.shape != words_shape) {
     return WrongShape(words, words_shape);
@@ -170,7 +200,7 @@ Result<ops::WeightSource> WeightLoader::MakeAffineSource(const Part& part, int n
                            .scale_format = *AsScaleFormat((*scales)->format),
                            .bits = bits,
                            .group_size = group_size,
-                           .source_row = {}};
+                           .source_row = part.source_row};
 }
 
 Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
@@ -190,7 +220,7 @@ Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
   if (!format) {
     return UnsupportedFormat(view);
   }
-  const std::vector<std::int64_t> expected = {part.n_out, n_in};
+  const std::vector<std::int64_t> expected = {StoredRows(part), n_in};
   if (view.shape != expected) {
     return WrongShape(view, expected);
   }
@@ -201,7 +231,7 @@ Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
                            .data = view.data,
                            .scales = {},
                            .biases = {},
-                           .source_row = RowOrder(name, part.n_out)};
+                           .source_row = RowOrder(part, name)};
 }
 
 Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& parts) {
@@ -223,14 +253,14 @@ Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& par
     if (!tensor) {
       return Fail(tensor.error());
     }
-    if ((*tensor)->shape != std::vector<std::int64_t>{part.n_out}) {
-      return WrongShape(**tensor, {part.n_out});
+    if ((*tensor)->shape != std::vector<std::int64_t>{StoredRows(part)}) {
+      return WrongShape(**tensor, {StoredRows(part)});
     }
     const Result<std::vector<float>> values = ReadFloats(**tensor);
     if (!values) {
       return Fail(values.error());
     }
-    const std::function<int(int)> source_row = RowOrder(name, part.n_out);
+    const std::function<int(int)> source_row = RowOrder(part, name);
     for (int row = 0; row < part.n_out; ++row) {
       all.push_back((*values)[static_cast<std::size_t>(source_row ? source_row(row) : row)]);
     }

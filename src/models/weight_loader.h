@@ -38,6 +38,10 @@ class WeightLoader {
   struct Part {
     std::string name;
     int n_out = 0;
+    // Where the part is some rows of its tensor, or those in another order: the tensor's rows, and
+    // which of them is row r.
+    int n_stored = 0;  // 0: n_out
+    std::function<int(int)> source_row = {};
   };
   [[nodiscard]] Result<std::unique_ptr<ops::Linear>> Linear(const std::vector<Part>& parts,
                                                             int n_in);
@@ -52,6 +56,14 @@ class WeightLoader {
   [[nodiscard]] Result<mlx::core::array> Norm(const std::string& name, int size) {
     return Norm(name, size, NormOptions{});
   }
+
+  // The tensor called `name` (in full) as float32, flat. REQUIRES: it has one of `shapes`, else
+  // kBadModel that names the first.
+  [[nodiscard]] Result<std::vector<float>> Values(
+      const std::string& name, const std::vector<std::vector<std::int64_t>>& shapes);
+
+  // Shape of the tensor called `name` (in full) as stored, empty when it is not there.
+  [[nodiscard]] std::vector<std::int64_t> ShapeOf(const std::string& name) const;
 
   // After loading: kBadModel naming the first tensors that nobody took, except those `ignorable`
   // accepts (rotary inv_freq buffers and the like are always accepted).
@@ -68,7 +80,7 @@ class WeightLoader {
   [[nodiscard]] Result<ops::WeightSource> MakeAffineSource(const Part& part, int n_in,
                                                            const model_files::TensorView& words);
   // Output row r of `name` is stored row result(r); empty for as stored.
-  [[nodiscard]] std::function<int(int)> RowOrder(const std::string& name, int n_out) const;
+  [[nodiscard]] std::function<int(int)> RowOrder(const Part& part, const std::string& name) const;
   // Adds the biases of `parts` one after the other; parts without one give zeros. Empty when none
   // has one.
   [[nodiscard]] Result<std::vector<float>> TakeBiases(const std::vector<Part>& parts);

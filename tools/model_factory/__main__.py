@@ -50,6 +50,8 @@ def parse_arguments():
         parser.error("--family and --out are required")
     if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
         parser.error("--multimodal is for gemma3_text in a directory format")
+    if args.family == "qwen3_5" and args.format in GGUF:
+        parser.error("qwen3_5 comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")
     return args
@@ -73,6 +75,8 @@ def write_model(config, tokenizer, args):
     if args.format in GGUF:
         gguf_file.write(config, tensors, tokenizer, args.seed, GGUF[args.format], args.out / "model.gguf")
         return
+    if args.format not in PLAIN and families.is_hybrid(config):
+        tensors = families.as_mlx(tensors)
     if args.format in PLAIN:
         stored = [safetensors_file.plain(t, args.seed, PLAIN[args.format]) for t in tensors]
     else:
@@ -94,9 +98,11 @@ def main():
     config = make_config(args.size)
     tokenizer = side_files.Tokenizer(tokenizer_name, args.chat_template)
     if args.size == "tiny":
-        config["vocab_size"] = tokenizer.padded_size
+        families.text_part(config)["vocab_size"] = tokenizer.padded_size
     side_files.add_token_ids(config, tokenizer)
     config.update(args.config)
+    if "text_config" in config:
+        config["text_config"]["tie_word_embeddings"] = config["tie_word_embeddings"]
     args.out.mkdir(parents=True, exist_ok=True)
     for old in (*args.out.glob("*.safetensors"), *args.out.glob("*.safetensors.index.json"), *args.out.glob("*.gguf")):
         old.unlink()

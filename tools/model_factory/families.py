@@ -65,12 +65,48 @@ def gemma3_text(size):
                   vocab_size=262144, **dims)
 
 
+def qwen3_5(size):
+    dims = {
+        "tiny": dict(hidden_size=128, intermediate_size=384, num_hidden_layers=8, num_attention_heads=4,
+                     num_key_value_heads=2, head_dim=64, linear_key_head_dim=32, linear_num_key_heads=2,
+                     linear_num_value_heads=4, linear_value_head_dim=32),
+        # Qwen3.5-27B's shapes with 4 of its 64 layers
+        "27b-4l": dict(hidden_size=5120, intermediate_size=17408, num_hidden_layers=4, num_attention_heads=24,
+                       num_key_value_heads=4, head_dim=256, linear_key_head_dim=128, linear_num_key_heads=16,
+                       linear_num_value_heads=48, linear_value_head_dim=128),
+    }[size]
+    half = dims["head_dim"] // 8
+    third = half // 3 + 1
+    text = {"attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True, "dtype": "bfloat16",
+            "full_attention_interval": 4, "hidden_act": "silu", "initializer_range": 0.02,
+            "layer_types": ["full_attention" if (i + 1) % 4 == 0 else "linear_attention"
+                            for i in range(dims["num_hidden_layers"])],
+            "linear_conv_kernel_dim": 4, "mamba_ssm_dtype": "float32", "max_position_embeddings": 262144,
+            "mlp_only_layers": [], "model_type": "qwen3_5_text", "mtp_num_hidden_layers": 1,
+            "mtp_use_dedicated_embeddings": False, "rms_norm_eps": 1e-06, "use_cache": True, "vocab_size": 151936,
+            "rope_parameters": {"mrope_interleaved": True, "mrope_section": [third, third, half - 2 * third],
+                                "rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25},
+            **dims}
+    return {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "text_config": text,
+            "tie_word_embeddings": False, "transformers_version": "4.57.1"}
+
+
 # family -> (config, sizes, tokenizer in tests/fixtures/tokenizers)
 FAMILIES = {
     "llama": (llama, ["tiny", "135m"], "llama"),
     "qwen3": (qwen3, ["tiny", "0.6b"], "qwen3"),
     "gemma3_text": (gemma3_text, ["tiny", "270m"], "gemma3"),
+    "qwen3_5": (qwen3_5, ["tiny", "27b-4l"], "qwen3"),
 }
+
+
+def text_part(config):
+    """The fields of the text model, which multi-modal configs keep in a record of their own."""
+    return config.get("text_config", config)
+
+
+def is_hybrid(config):
+    return "linear_num_key_heads" in text_part(config)
 
 
 def head_dim(config):
@@ -95,7 +131,7 @@ def bias(name, n):
 
 def norm(name, n, gain=1.0, plus_one=False):
     """RMS norm weight around gain; plus_one: the model multiplies by 1 + w."""
-    return Tensor(name + ".weight", (n,), 0.1 * gain, gain - 1 if plus_one else gain)
+    return Tensor(name + ".weight", (n,), 0.1 * gain, gain - 1 if plus_one else gain, plus_one)
 
 
 def attention(config, prefix):
@@ -121,8 +157,74 @@ def mlp(config, prefix):
     return out
 
 
+def gated_attention(config, prefix):
+    """q_proj holds for each head its q and the gate of its output."""
+    d = head_dim(config)
+    out = attention(config, prefix)
+    nq = config["num_attention_heads"] * d
+    out[0] = linear(prefix + "q_proj", 2 * nq, config["hidden_size"])
+    return out[:-2] + [norm(prefix + x, d, QK_GAIN, True) for x in ("q_norm", "k_norm")]
+
+
+def delta_net(config, prefix):
+    h, kernel = config["hidden_size"], config["linear_conv_kernel_dim"]
+    nv = config["linear_num_value_heads"]
+    key = config["linear_num_key_heads"] * config["linear_key_head_dim"]
+    value = nv * config["linear_value_head_dim"]
+    out = [linear(prefix + "in_proj_qkv", 2 * key + value, h), linear(prefix + "in_proj_z", value, h),
+           linear(prefix + "in_proj_b", nv, h), linear(prefix + "in_proj_a", nv, h)]
+    # exp(-exp(A_log) softplus(a + dt_bias)) a token: long and short memories
+    return out + [Tensor(prefix + "conv1d.weight", (2 * key + value, 1, kernel), 1 / math.sqrt(kernel)),
+                  Tensor(prefix + "A_log", (nv,), 0.6), Tensor(prefix + "dt_bias", (nv,), 1.2, -3.0),
+                  norm(prefix + "norm", config["linear_value_head_dim"]), linear(prefix + "out_proj", h, value, 1.5)]
+
+
+def hybrid_tensors(outer):
+    """Three layers of a gated delta net to one with full attention, and a block that predicts several tokens."""
+    config = text_part(outer)
+    prefix = "model.language_model."
+    h, vocab = config["hidden_size"], config["vocab_size"]
+
+    def norms(names, gain=1.0):
+        return [norm(name, h, gain, True) for name in names]
+
+    out = [Tensor(prefix + "embed_tokens.weight", (vocab, h), EMBED_RMS)]
+    for i in range(config["num_hidden_layers"]):
+        layer = f"{prefix}layers.{i}."
+        full = config["layer_types"][i] == "full_attention"
+        out += gated_attention(config, layer + "self_attn.") if full else delta_net(config, layer + "linear_attn.")
+        out += mlp(config, layer + "mlp.")
+        out += norms([layer + "input_layernorm", layer + "post_attention_layernorm"])
+    out += [linear("mtp.fc", h, 2 * h)] + gated_attention(config, "mtp.layers.0.self_attn.")
+    out += mlp(config, "mtp.layers.0.mlp.") + norms(["mtp.layers.0.input_layernorm", "mtp.norm"])
+    tied = outer["tie_word_embeddings"]
+    head_std = EMBED_RMS if tied else 1 / math.sqrt(h)
+    out += norms([prefix + "norm"], LOGIT_STD / (head_std * math.sqrt(h)))
+    return out if tied else [*out, Tensor("lm_head.weight", (vocab, h), head_std)]
+
+
+def as_mlx(hybrid):
+    """The tensors of a hybrid model as mlx-lm writes them: renamed, norms with their 1, convolutions turned round."""
+    out = []
+    for t in hybrid:
+        if t.name.startswith("mtp."):
+            continue
+        if t.zero_centred:
+            t.offset += 1
+        if t.name.endswith("conv1d.weight"):
+            t.shape = (t.shape[0], t.shape[2], 1)
+        if t.name.startswith("model.language_model."):
+            t.name = "language_model.model." + t.name.removeprefix("model.language_model.")
+        else:
+            t.name = "language_model." + t.name
+        out.append(t)
+    return out
+
+
 def tensors(config):
     """All tensors of a checkpoint; reads only the config, as a loader would."""
+    if is_hybrid(config):
+        return hybrid_tensors(config)
     h, vocab, gemma, tied = config["hidden_size"], config["vocab_size"], is_gemma(config), is_tied(config)
     std = EMBED_RMS / math.sqrt(h) if gemma else EMBED_RMS  # gemma multiplies embeddings by sqrt(h)
     out = [Tensor("model.embed_tokens.weight", (vocab, h), std)]

@@ -17,9 +17,10 @@ class Tensor:
     holds the same model. All values are rounded to bfloat16, as published checkpoints store them.
     """
 
-    def __init__(self, name, shape, std, offset=0.0):
+    def __init__(self, name, shape, std, offset=0.0, zero_centred=False):
         self.name, self.shape = name, tuple(shape)
         self.std, self.offset = float(std), float(offset)
+        self.zero_centred = zero_centred  # a norm weight that means 1 + w
 
     @property
     def size(self):

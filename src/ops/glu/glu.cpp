@@ -50,4 +50,23 @@ mx::array GatedLinearUnit(const Context& context, const mx::array& gate_up, Acti
       });
 }
 
+mx::array SigmoidGate(const Context& context, const mx::array& x, const mx::array& gate) {
+  if (context.path == KernelPath::kReference) {
+    return mx::multiply(x, mx::sigmoid(gate));
+  }
+  const int d = x.shape(-1);
+  return NativeOp({x, gate}, x.shape(), mx::float32,
+                  [&](const std::vector<mx::array>& in, std::vector<mx::array>& out) {
+                    const int n_rows = static_cast<int>(in[0].size()) / d;
+                    SplitRows(*context.pool, n_rows, 3 * d, [&](RowRange range) {
+                      const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(range.begin) * d;
+                      RowKernelsFor(context.instruction_set)
+                          .sigmoid_gate({.x = in[0].data<float>() + at,
+                                         .gate = in[1].data<float>() + at,
+                                         .y = out[0].data<float>() + at,
+                                         .n = (range.end - range.begin) * d});
+                    });
+                  });
+}
+
 }  // namespace ops

@@ -14,4 +14,8 @@ enum class Activation { kSilu, kGeluTanh };
                                                const mlx::core::array& gate_up,
                                                Activation activation);
 
+// x * sigmoid(gate), element by element; both [T, d] float32.
+[[nodiscard]] mlx::core::array SigmoidGate(const Context& context, const mlx::core::array& x,
+                                           const mlx::core::array& gate);
+
 }  // namespace ops

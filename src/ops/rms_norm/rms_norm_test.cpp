@@ -37,9 +37,12 @@ TEST(RowOperations, AgreeWithTheReferenceGraphWhateverTheThreads) {
       const auto all = [&](const Context& context) {
         const auto added = AddRmsNorm(context, x, residual, weight, 1e-6F);
         return std::vector<std::vector<float>>{
-            Values(RmsNorm(context, x, weight, 1e-6F)), Values(added.first), Values(added.second),
+            Values(RmsNorm(context, x, weight, 1e-6F)),
+            Values(added.first),
+            Values(added.second),
             Values(GatedLinearUnit(context, gate_up, Activation::kSilu)),
-            Values(GatedLinearUnit(context, gate_up, Activation::kGeluTanh))};
+            Values(GatedLinearUnit(context, gate_up, Activation::kGeluTanh)),
+            Values(SigmoidGate(context, x, residual))};
       };
       const auto expected = all(reference);
       std::vector<std::vector<float>> first;

@@ -23,6 +23,13 @@ struct GluRows {
   int d = 0;
 };
 
+struct GateRows {
+  const float* x = nullptr;  // [n], as the others
+  const float* gate = nullptr;
+  float* y = nullptr;
+  int n = 0;
+};
+
 struct RopeRows {
   const float* x = nullptr;       // [n_rows, n_heads, head_dim]
   const float* angles = nullptr;  // [n_rows, rotary_dim]
@@ -40,6 +47,7 @@ struct RowKernels {
   void (*add_rms_norm)(const NormRows& rows);
   void (*silu_glu)(const GluRows& rows);
   void (*gelu_tanh_glu)(const GluRows& rows);
+  void (*sigmoid_gate)(const GateRows& rows);
   void (*rope)(const RopeRows& rows);
 };
 

@@ -77,6 +77,14 @@ inline void ActivateRows(const GluRows& rows) {
 }
 
 template <class V>
+inline void GateBySigmoid(const GateRows& rows) {
+  for (int i = 0; i < rows.n; i += V::kLanes) {
+    const int n = rows.n - i;
+    TimesSigmoid(V::LoadN(rows.x + i, n), V::LoadN(rows.gate + i, n)).StoreN(rows.y + i, n);
+  }
+}
+
+template <class V>
 inline void RotateRows(const RopeRows& rows) {
   for (long r = 0; r < rows.n_rows; ++r) {
     const float* angles = rows.angles + r * rows.rotary_dim;
@@ -95,6 +103,7 @@ inline constexpr RowKernels kRowKernels{.rms_norm = &RmsNormRows<V>,
                                         .add_rms_norm = &AddRmsNormRows<V>,
                                         .silu_glu = &ActivateRows<V, &Silu<V>>,
                                         .gelu_tanh_glu = &ActivateRows<V, &GeluTanh<V>>,
+                                        .sigmoid_gate = &GateBySigmoid<V>,
                                         .rope = &RotateRows<V>};
 
 }  // namespace ops
