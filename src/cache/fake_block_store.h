@@ -18,6 +18,9 @@
 
 namespace cache {
 
+// In place of a window: a recurrent group.
+inline constexpr int kRecurrent = -1;
+
 // For tests: a store that remembers which tokens a block was computed for, and fails the test on a
 // double free, a free of what was never allocated and an overdrawn budget.
 class FakeBlockStore final : public ops::BlockStore {
@@ -26,7 +29,10 @@ class FakeBlockStore final : public ops::BlockStore {
   FakeBlockStore(const std::vector<int>& windows, std::uint64_t budget_bytes)
       : budget_bytes_(budget_bytes) {
     for (std::size_t g = 0; g < windows.size(); ++g) {
-      groups_.push_back({.layers = {static_cast<int>(g)}, .window = windows[g]});
+      const bool is_recurrent = windows[g] == kRecurrent;
+      groups_.push_back({.layers = {static_cast<int>(g)},
+                         .window = is_recurrent ? ops::kStateWindow : windows[g],
+                         .state_floats = is_recurrent ? 1 : 0});
     }
   }
   ~FakeBlockStore() override { EXPECT_TRUE(blocks.empty()) << blocks.size() << " blocks leaked"; }

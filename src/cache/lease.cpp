@@ -14,6 +14,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
     prompt_len_ = std::exchange(other.prompt_len_, 0);
     block_tables_ = std::exchange(other.block_tables_, {});
     first_kept_ = std::exchange(other.first_kept_, {});
+    snapshots_ = std::exchange(other.snapshots_, {});
     nodes_ = std::exchange(other.nodes_, {});
     root_key_ = other.root_key_;
     live_ = std::exchange(other.live_, false);

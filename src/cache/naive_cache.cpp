@@ -13,7 +13,9 @@ class NaiveCache final : public PrefixCache {
  public:
   explicit NaiveCache(ops::BlockStore& blocks) : blocks_(blocks) {}
 
-  Lease Begin(std::span<const TokenId> tokens, const std::string& /*salt*/) override {
+  using PrefixCache::Begin;
+  Lease Begin(std::span<const TokenId> tokens, const std::string& /*salt*/,
+              std::span<const std::int64_t> /*boundaries*/) override {
     Lease lease;
     lease.block_tables_.resize(blocks_.groups().size());
     lease.first_kept_.resize(blocks_.groups().size(), 0);
@@ -40,6 +42,11 @@ class NaiveCache final : public PrefixCache {
     for (std::size_t g = 0; g < lease.block_tables_.size(); ++g) {
       auto& table = lease.block_tables_[g];
       while (table.size() < wanted) {
+        // A state is needed only where the step ends.
+        if (blocks_.groups()[g].is_recurrent() && table.size() + 1 < wanted) {
+          table.push_back(ops::kNoBlock);
+          continue;
+        }
         const std::optional<ops::BlockId> block = blocks_.Allocate(static_cast<int>(g));
         if (!block) {
           Shrink(lease, old_sizes);
@@ -57,8 +64,10 @@ class NaiveCache final : public PrefixCache {
           FirstBlockSeen(static_cast<std::int64_t>(tokens.size()), blocks_.groups()[g].window);
       for (std::int64_t& kept = lease.first_kept_[g]; kept < first; ++kept) {
         ops::BlockId& block = lease.block_tables_[g][static_cast<std::size_t>(kept)];
-        blocks_.Free(static_cast<int>(g), block);
-        block = ops::kNoBlock;
+        if (block != ops::kNoBlock) {
+          blocks_.Free(static_cast<int>(g), block);
+          block = ops::kNoBlock;
+        }
       }
     }
   }

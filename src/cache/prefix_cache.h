@@ -69,7 +69,19 @@ class PrefixCache {
   // sequence can go on: every full-attention block before it and, of each window group, the blocks
   // of the last window before it. `salt` separates tenants: different salts never share. Returns a
   // lease with cached_len set.
-  [[nodiscard]] virtual Lease Begin(std::span<const TokenId> tokens, const std::string& salt) = 0;
+  //
+  // Of a recurrent group one snapshot is needed, at that position. Snapshots are large, so they are
+  // sparse: the lease keeps those at the ends of the blocks before each of `boundaries` (positions
+  // where other prompts are likely to part from this one: before the last user message), before the
+  // prompt's end, where this prompt parted from one that is banked, every kSnapshotTokens, and the
+  // last block's end of the whole sequence.
+  [[nodiscard]] virtual Lease Begin(std::span<const TokenId> tokens, const std::string& salt,
+                                    std::span<const std::int64_t> boundaries) = 0;
+  [[nodiscard]] Lease Begin(std::span<const TokenId> tokens, const std::string& salt);
+
+  // One more boundary for a lease that has not come to it: another prompt waits for what it
+  // computes and will part from it there. Without effect where it is too late.
+  virtual void AddBoundary(Lease& /*lease*/, std::int64_t /*position*/) {}
 
   // As Begin would find, without locking or counting: for ordering the queue. REQUIRES: `keys` were
   // used with this salt and with tokens that these begin with, or not at all.
@@ -82,8 +94,9 @@ class PrefixCache {
     return MatchLength(tokens, salt, keys);
   }
 
-  // Makes sure that blocks for positions [0, len) exist, evicting unlocked ones as needed. False:
-  // the budget cannot hold them now (nothing changed).
+  // Makes sure that blocks for positions [0, len) exist (in recurrent groups: the last one and
+  // those whose end is to be a snapshot), evicting unlocked ones as needed. False: the budget
+  // cannot hold them now (nothing changed).
   [[nodiscard]] virtual bool Reserve(Lease& lease, std::int64_t len) = 0;
 
   // Tells that K and V of positions [0, tokens.size()) are computed; `tokens` are the sequence's
@@ -135,6 +148,9 @@ class PrefixCache {
   virtual void CheckIntegrity() const = 0;
 };
 
+// A long prompt loses at most the computing of so many tokens when it is changed anywhere.
+inline constexpr std::int64_t kSnapshotTokens = 8192;
+
 class Lease {
  public:
   Lease() = default;
@@ -158,11 +174,16 @@ class Lease {
   std::vector<std::vector<ops::BlockId>> block_tables_;  // [group][block index]
   std::vector<std::int64_t>
       first_kept_;  // [group] blocks before this index have been passed by the window
-  std::vector<RadixNode*> nodes_;  // RadixCache: pinned nodes, by block index
-  BlockKey root_key_{};            // RadixCache: parent key of block 0, made of the salt
+  std::vector<std::int64_t> snapshots_;  // RadixCache: blocks whose ends are to be kept, ascending
+  std::vector<RadixNode*> nodes_;        // RadixCache: pinned nodes, by block index
+  BlockKey root_key_{};                  // RadixCache: parent key of block 0, made of the salt
   bool live_ = false;
   bool counted_ = false;  // in hits or misses
 };
+
+inline Lease PrefixCache::Begin(std::span<const TokenId> tokens, const std::string& salt) {
+  return Begin(tokens, salt, {});
+}
 
 // The real one: radix index over hashes of (parent, tokens, salt). `blocks` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks);

@@ -16,6 +16,7 @@ constexpr auto kBlock = static_cast<std::size_t>(ops::kBlockTokens);
 RadixCache::RadixCache(ops::BlockStore& blocks) : blocks_(blocks) {
   for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
     windows_.push_back(blocks.groups()[g].window);
+    is_recurrent_.push_back(blocks.groups()[g].is_recurrent());
     full_groups_ |= windows_.back() == 0 ? 1U << g : 0U;
     block_bytes_.push_back(blocks.BlockBytes(static_cast<int>(g)));
   }
@@ -67,11 +68,13 @@ RadixCache::Match RadixCache::FindLongest(std::span<const TokenId> tokens, const
     }
     usable = restorable ? i + 1 : usable;
   }
+  match.known = match.nodes.size();
   match.nodes.resize(usable);
   return match;
 }
 
-Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt) {
+Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt,
+                        std::span<const std::int64_t> boundaries) {
   ++now_;
   ++live_leases_;
   PrefixKeys keys;
@@ -82,6 +85,7 @@ Lease RadixCache::Begin(std::span<const TokenId> tokens, const std::string& salt
   lease.nodes_ = std::move(match.nodes);
   lease.cached_len_ = static_cast<std::int64_t>(lease.nodes_.size() * kBlock);
   lease.prompt_len_ = static_cast<std::int64_t>(tokens.size());
+  ChooseSnapshots(lease, match.known, boundaries);
   TakeSlots(lease);
   NotePromptEnd(lease);
   return lease;
@@ -130,14 +134,20 @@ bool RadixCache::Reserve(Lease& lease, std::int64_t len) {
     return true;
   }
   std::uint64_t needed_bytes = 0;
-  for (const std::uint64_t bytes : block_bytes_) {
-    needed_bytes += bytes * (wanted - had);
+  for (std::size_t g = 0; g < windows_.size(); ++g) {
+    for (std::size_t i = had; i < wanted; ++i) {
+      needed_bytes += NeedsBlock(lease, g, i, wanted) ? block_bytes_[g] : 0;
+    }
   }
   if (needed_bytes > AvailableBytes()) {
     return false;
   }
   for (std::size_t i = had; i < wanted; ++i) {
     for (std::size_t g = 0; g < windows_.size(); ++g) {
+      if (!NeedsBlock(lease, g, i, wanted)) {
+        lease.block_tables_[g].push_back(ops::kNoBlock);
+        continue;
+      }
       if (AllocateInto(lease.block_tables_[g], g)) {
         continue;
       }
@@ -145,7 +155,9 @@ bool RadixCache::Reserve(Lease& lease, std::int64_t len) {
       // asked.
       for (std::size_t h = 0; h < windows_.size(); ++h) {
         for (auto& table = lease.block_tables_[h]; table.size() > had; table.pop_back()) {
-          blocks_.Free(static_cast<int>(h), table.back());
+          if (table.back() != ops::kNoBlock) {
+            blocks_.Free(static_cast<int>(h), table.back());
+          }
         }
       }
       return false;
@@ -185,6 +197,9 @@ void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
   lease.nodes_.push_back(node);
   for (std::size_t g = 0; g < windows_.size(); ++g) {
     ops::BlockId& own = lease.block_tables_[g][i];
+    if (own == ops::kNoBlock) {
+      continue;  // no snapshot here
+    }
     if (node->slots[g].block == ops::kNoBlock) {
       PutBlock(*node, g, own);
     } else {
@@ -193,6 +208,9 @@ void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
       own = node->slots[g].block;
     }
     Lock(*node, g);
+    if (is_recurrent_[g] && IsSnapshot(lease, i)) {
+      Keep(*node, g);
+    }
   }
   Requeue(*node);
   NotePromptEnd(lease);
@@ -241,8 +259,10 @@ void RadixCache::PassWindows(Lease& lease, std::int64_t next_position) {
     const std::int64_t first = FirstBlockSeen(next_position, windows_[g]);
     for (std::int64_t& kept = lease.first_kept_[g]; kept < first; ++kept) {
       const auto i = static_cast<std::size_t>(kept);
-      lease.block_tables_[g][i] = ops::kNoBlock;
-      Unlock(*lease.nodes_[i], g);
+      if (std::exchange(lease.block_tables_[g][i], ops::kNoBlock) != ops::kNoBlock) {
+        Unlock(*lease.nodes_[i], g);
+        DropPassed(*lease.nodes_[i], g);
+      }
     }
   }
 }
@@ -251,13 +271,18 @@ void RadixCache::Release(Lease lease) {
   assert(lease.live_);
   ++now_;
   --live_leases_;
+  KeepLast(lease);
   for (std::size_t g = 0; g < windows_.size(); ++g) {
     auto& table = lease.block_tables_[g];
     for (; table.size() > lease.nodes_.size(); table.pop_back()) {
-      blocks_.Free(static_cast<int>(g), table.back());
+      if (table.back() != ops::kNoBlock) {
+        blocks_.Free(static_cast<int>(g), table.back());
+      }
     }
     for (std::size_t i = static_cast<std::size_t>(lease.first_kept_[g]); i < table.size(); ++i) {
-      Unlock(*lease.nodes_[i], g);
+      if (table[i] != ops::kNoBlock) {
+        Unlock(*lease.nodes_[i], g);
+      }
     }
   }
   for (auto node = lease.nodes_.rbegin(); node != lease.nodes_.rend(); ++node) {

@@ -30,6 +30,12 @@ namespace cache {
 //   children the
 //     unlocked blocks of window groups, one by one
 //
+// A recurrent group is a window group of kStateWindow whose blocks are snapshots, and sparse
+// (radix_snapshots.cpp): a lease's table has one only at the block it is in, the block that it
+// filled last, and where a snapshot is to be kept. They lie at multiples of kBlockTokens, since a
+// prefix ends there in the other groups too: what lies between costs at most 63 tokens of
+// computing. A snapshot is dropped as soon as its sequence has gone on, unless it is kept.
+//
 // Eviction takes the least of (valued, score, -index):
 //   - not valued: window blocks that no mark needs (restores happen at marks: where branches part,
 //   end, or a
@@ -45,7 +51,10 @@ class RadixCache final : public PrefixCache {
   RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock);
   ~RadixCache() override;
 
-  Lease Begin(std::span<const TokenId> tokens, const std::string& salt) override;
+  Lease Begin(std::span<const TokenId> tokens, const std::string& salt,
+              std::span<const std::int64_t> boundaries) override;
+  using PrefixCache::Begin;
+  void AddBoundary(Lease& lease, std::int64_t position) override;
   using PrefixCache::MatchLength;
   std::int64_t MatchLength(std::span<const TokenId> tokens, const std::string& salt,
                            PrefixKeys& keys) const override;
@@ -70,6 +79,7 @@ class RadixCache final : public PrefixCache {
   struct Match {
     BlockKey root_key{};
     std::vector<RadixNode*> nodes;  // usable ones, from the root
+    std::size_t known = 0;          // nodes that are there, usable or not
   };
   [[nodiscard]] Match FindLongest(std::span<const TokenId> tokens, const std::string& salt,
                                   PrefixKeys& keys) const;
@@ -81,6 +91,15 @@ class RadixCache final : public PrefixCache {
   void PassWindows(Lease& lease, std::int64_t next_position);
   void NotePromptEnd(const Lease& lease);
   void TakeSlots(Lease& lease);
+  // For recurrent groups (radix_snapshots.cpp).
+  void ChooseSnapshots(Lease& lease, std::size_t known_blocks,
+                       std::span<const std::int64_t> boundaries) const;
+  [[nodiscard]] static bool IsSnapshot(const Lease& lease, std::size_t block);
+  [[nodiscard]] bool NeedsBlock(const Lease& lease, std::size_t group, std::size_t block,
+                                std::size_t end) const;
+  void Keep(RadixNode& node, std::size_t group);
+  void DropPassed(RadixNode& node, std::size_t group);
+  void KeepLast(Lease& lease);
 
   // Blocks on their way from the disk (radix_restore.cpp). Its lease pins the nodes that are there
   // and locks their blocks of full groups; blocks of window groups are needed by the mark at the
@@ -111,7 +130,8 @@ class RadixCache final : public PrefixCache {
 
   // Every change of a slot or node goes through these, which keep counts and queue right.
   void PutBlock(RadixNode& node, std::size_t group, ops::BlockId block);
-  void DropBlock(RadixNode& node, std::size_t group);
+  void DropBlock(RadixNode& node, std::size_t group);  // counted as evicted
+  void FreeBlock(RadixNode& node, std::size_t group);
   void Lock(RadixNode& node, std::size_t group);
   void Unlock(RadixNode& node, std::size_t group);
   void Unpin(RadixNode& node);
@@ -135,7 +155,8 @@ class RadixCache final : public PrefixCache {
   void CheckNode(const RadixNode& node) const;
 
   ops::BlockStore& blocks_;
-  std::vector<int> windows_;  // [group], 0 = full
+  std::vector<int> windows_;        // [group], 0 = full
+  std::vector<bool> is_recurrent_;  // [group]
   GroupMask full_groups_ = 0;
   std::vector<std::uint64_t> block_bytes_;
   mutable BlockHasher hasher_;  // scratch state of the digest, no meaning between calls

@@ -34,11 +34,16 @@ void RadixCache::PutBlock(RadixNode& node, std::size_t group, ops::BlockId block
 }
 
 void RadixCache::DropBlock(RadixNode& node, std::size_t group) {
+  FreeBlock(node, group);
+  ++stats_.evicted_blocks;
+}
+
+void RadixCache::FreeBlock(RadixNode& node, std::size_t group) {
   BlockSlot& slot = node.slots[group];
   blocks_.Free(static_cast<int>(group), slot.block);
   slot.block = ops::kNoBlock;
+  slot.kept = false;
   --stats_.cached_blocks;
-  ++stats_.evicted_blocks;
   unlocked_bytes_ -= block_bytes_[group];
 }
 
@@ -128,7 +133,8 @@ void RadixCache::Requeue(RadixNode& node) {
     BlockSlot& slot = node.slots[g];
     rank.reset();
     if (!whole && slot.block != ops::kNoBlock && slot.locks == 0) {
-      rank = EvictionRank{.valued = slot.needs > 0,
+      // A snapshot by itself makes its position one where a sequence can go on.
+      rank = EvictionRank{.valued = slot.needs > 0 || is_recurrent_[g],
                           .score = Score(slot.last_use, node.uses),
                           .height = -node.index,
                           .serial = node.serial,

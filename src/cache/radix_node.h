@@ -32,6 +32,8 @@ struct BlockSlot {
   int locks = 0;               // leases whose table holds the block
   int needs = 0;               // marks (RadixCache) within whose window the block lies
   std::uint64_t last_use = 0;  // when the last lock went
+  // Recurrent groups: a snapshot that stays when the sequence that computed it has gone on.
+  bool kept = false;
   std::optional<EvictionRank> queued;
 };
 

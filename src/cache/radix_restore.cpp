@@ -310,6 +310,8 @@ bool RadixCache::TakeGroup(RadixNode& node, std::size_t group, std::span<const s
   }
   blocks_.CopyIn(static_cast<int>(group), block.front(), bytes);
   PutBlock(node, group, block.front());
+  node.slots[group].last_use = now_;
+  node.slots[group].kept = is_recurrent_[group];
   node.on_disk |= 1U << group;
   Requeue(node);
   return true;

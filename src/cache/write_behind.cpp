@@ -20,15 +20,19 @@ WriteBehind::WriteBehind(ops::BlockStore& blocks, SsdStore& disk, const Clock& c
     : blocks_(blocks), disk_(disk), clock_(clock) {
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
-    bytes += blocks.BlockBytes(static_cast<int>(g));
+    // Few blocks have a snapshot; one that has ends its segment (RunFrom).
+    bytes += blocks.groups()[g].is_recurrent() ? 0 : blocks.BlockBytes(static_cast<int>(g));
   }
-  max_blocks_ = std::clamp<std::size_t>(kSegmentBytes / bytes, 1, kMaxSegmentBlocks);
+  max_blocks_ = std::clamp<std::size_t>(kSegmentBytes / std::max<std::uint64_t>(bytes, 1), 1,
+                                        kMaxSegmentBlocks);
 }
 
 GroupMask WriteBehind::Missing(const RadixNode& node) const {
   GroupMask missing = 0;
   for (std::size_t g = 0; g < node.slots.size(); ++g) {
-    const bool is_wanted = blocks_.groups()[g].window == 0 || node.slots[g].needs > 0;
+    const ops::LayerGroup& group = blocks_.groups()[g];
+    const bool is_wanted =
+        group.is_recurrent() ? node.slots[g].kept : group.window == 0 || node.slots[g].needs > 0;
     if (is_wanted && node.slots[g].block != ops::kNoBlock && (node.on_disk >> g & 1U) == 0) {
       missing |= 1U << g;
     }
@@ -72,7 +76,7 @@ void WriteBehind::Unlist(RadixNode& node) {
 std::vector<RadixNode*> WriteBehind::RunFrom(std::list<RadixNode*>::iterator first) const {
   std::vector<RadixNode*> run = {*first};
   auto it = std::next(first);
-  for (int looked = 0; it != unwritten_.end() && run.size() < max_blocks_ && looked < kLookAhead;
+  for (int looked = 0; it != unwritten_.end() && !IsFull(run) && looked < kLookAhead;
        ++it, ++looked) {
     if ((*it)->parent == run.back() && Missing(**it) != 0) {
       run.push_back(*it);
@@ -82,8 +86,12 @@ std::vector<RadixNode*> WriteBehind::RunFrom(std::list<RadixNode*>::iterator fir
   return run;
 }
 
+bool WriteBehind::IsFull(const std::vector<RadixNode*>& run) const {
+  return run.size() == max_blocks_ || BytesOf(run) >= kSegmentBytes;
+}
+
 bool WriteBehind::IsRipe(const std::vector<RadixNode*>& run, bool all) const {
-  return all || run.size() == max_blocks_ || run.back()->due ||
+  return all || IsFull(run) || run.back()->due ||
          MillisecondsBetween(run.front()->noted, clock_.Now()) >= kRipeAfterMs;
 }
 

@@ -15,7 +15,7 @@ namespace cache {
 // and queued. Used by the engine thread only; waits for nothing but in FlushAll.
 //
 // A block is wanted on disk in full-attention groups always, in a window group when a mark needs it
-// (RadixCache): a restore can use it nowhere else.
+// (RadixCache): a restore can use it nowhere else. Of recurrent groups the kept snapshots are.
 class WriteBehind {
  public:
   WriteBehind(ops::BlockStore& blocks, SsdStore& disk, const Clock& clock);
@@ -39,6 +39,7 @@ class WriteBehind {
  private:
   [[nodiscard]] GroupMask Missing(const RadixNode& node) const;
   [[nodiscard]] std::vector<RadixNode*> RunFrom(std::list<RadixNode*>::iterator first) const;
+  [[nodiscard]] bool IsFull(const std::vector<RadixNode*>& run) const;
   [[nodiscard]] bool IsRipe(const std::vector<RadixNode*>& run, bool all) const;
   // Queues what is ripe (or all); false when room was short.
   bool QueueRuns(bool all);
