@@ -58,17 +58,20 @@ std::vector<Applicant> OrderApplicants(const std::vector<std::unique_ptr<Sequenc
   return applicants;
 }
 
+std::int64_t CommonBlocks(const Sequence& applicant, const Sequence& running) {
+  const std::vector<TokenId>& tokens = applicant.tokens;
+  const auto differ =
+      std::mismatch(tokens.begin(), tokens.end() - 1, running.tokens.begin(), running.tokens.end());
+  return (differ.first - tokens.begin()) / ops::kBlockTokens * ops::kBlockTokens;
+}
+
 Sequence* ComputesPrefixOf(const Applicant& applicant,
                            const std::vector<std::unique_ptr<Sequence>>& running) {
-  const std::vector<TokenId>& tokens = applicant.sequence->tokens;
   for (const std::unique_ptr<Sequence>& other : running) {
     if (other->request.cache_salt != applicant.sequence->request.cache_salt) {
       continue;
     }
-    const auto differ =
-        std::mismatch(tokens.begin(), tokens.end() - 1, other->tokens.begin(), other->tokens.end());
-    const std::int64_t common = differ.first - tokens.begin();
-    const std::int64_t will_be_banked = common / ops::kBlockTokens * ops::kBlockTokens;
+    const std::int64_t will_be_banked = CommonBlocks(*applicant.sequence, *other);
     if (will_be_banked > applicant.banked && will_be_banked > other->computed) {
       return other.get();
     }

@@ -31,6 +31,10 @@ struct Applicant {
 [[nodiscard]] Sequence* ComputesPrefixOf(const Applicant& applicant,
                                          const std::vector<std::unique_ptr<Sequence>>& running);
 
+// Positions at the beginning of the applicant's prompt that it can share with `running`, in whole
+// blocks: what it has in common, but for its last token.
+[[nodiscard]] std::int64_t CommonBlocks(const Sequence& applicant, const Sequence& running);
+
 // Whether it goes with the interactive ones.
 [[nodiscard]] bool IsUrgent(const Sequence& sequence, Clock::TimePoint now);
 

@@ -132,6 +132,7 @@ void EngineLoop::Admit() {
     }
     Sequence* sibling = cache_.SharesPrefixes() ? ComputesPrefixOf(applicant, running_) : nullptr;
     if (sibling != nullptr) {
+      cache_.AddBoundary(sibling->lease, CommonBlocks(*applicant.sequence, *sibling));
       sibling->promoted = sibling->promoted || IsUrgent(*applicant.sequence, now);
     } else if (!TryStart(*applicant.sequence)) {
       admission_blocked_ = true;
@@ -143,7 +144,8 @@ void EngineLoop::Admit() {
 // Starts a waiting sequence unless the memory is needed by those that run. Alone, it may always
 // try.
 bool EngineLoop::TryStart(Sequence& sequence) {
-  sequence.lease = cache_.Begin(sequence.tokens, sequence.request.cache_salt);
+  sequence.lease =
+      cache_.Begin(sequence.tokens, sequence.request.cache_salt, sequence.request.boundaries);
   if (!running_.empty()) {
     // Room for what each prompt still needs and for the next block of every reply.
     std::uint64_t needed = 0;

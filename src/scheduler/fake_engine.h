@@ -24,6 +24,9 @@ namespace scheduler {
 
 inline constexpr int kFakeVocab = 50;
 
+// In place of a window: a recurrent group, whose blocks hold the state after their last token only.
+inline constexpr int kRecurrent = -1;
+
 // What a block of the fake engine remembers of a position: its token, and a hash of all tokens up
 // to it.
 struct FakePosition {
@@ -59,6 +62,10 @@ inline std::vector<float> TwinLogits(const std::vector<TokenId>& tokens,
   }
   std::uint64_t seen = 0;
   for (const int window : windows) {
+    if (window == kRecurrent) {
+      seen = FakeMix(seen, history);
+      continue;
+    }
     const std::size_t first = window == 0 || tokens.size() < static_cast<std::size_t>(window)
                                   ? 0
                                   : tokens.size() - static_cast<std::size_t>(window);
@@ -80,7 +87,10 @@ class FakeStore final : public ops::BlockStore {
   FakeStore(const std::vector<int>& windows, std::uint64_t budget_bytes)
       : budget_bytes_(budget_bytes) {
     for (std::size_t g = 0; g < windows.size(); ++g) {
-      groups_.push_back({.layers = {static_cast<int>(g)}, .window = windows[g]});
+      const bool is_recurrent = windows[g] == kRecurrent;
+      groups_.push_back({.layers = {static_cast<int>(g)},
+                         .window = is_recurrent ? ops::kStateWindow : windows[g],
+                         .state_floats = is_recurrent ? 1 : 0});
     }
   }
   ~FakeStore() override { EXPECT_TRUE(blocks_.empty()) << "blocks leaked"; }
@@ -272,11 +282,57 @@ class FakeEngine final : public engine::Engine {
     ++block->filled;
   }
 
+  // Moves the state of a recurrent group on over the step's tokens, and writes it down at the end
+  // of each block that the table has. Returns the last.
+  std::uint64_t Advance(const engine::StepSequence& sequence, std::size_t group) {
+    std::uint64_t history = 0;
+    std::int64_t position = sequence.first_position;
+    if (position > 0) {
+      const FakeStore::Block* block = BlockAt(sequence, group, position - 1);
+      if (block == nullptr || block->filled != (position - 1) % ops::kBlockTokens + 1) {
+        Violation("the state before the step is not there");
+        return 0;
+      }
+      history = block->positions[0].history;
+    }
+    const std::int64_t end = position + static_cast<std::int64_t>(sequence.tokens.size());
+    for (const TokenId token : sequence.tokens) {
+      history = FakeMix(history, static_cast<std::uint64_t>(token));
+      ++position;
+      const auto index = static_cast<std::size_t>((position - 1) / ops::kBlockTokens);
+      const bool ends_block = position % ops::kBlockTokens == 0;
+      if (position == end ||
+          (ends_block && sequence.block_tables.at(group).at(index) != ops::kNoBlock)) {
+        WriteState(sequence, group, position, history);
+      }
+    }
+    return history;
+  }
+
+  void WriteState(const engine::StepSequence& sequence, std::size_t group, std::int64_t position,
+                  std::uint64_t history) {
+    FakeStore::Block* block = BlockAt(sequence, group, position - 1);
+    const auto filled = static_cast<int>((position - 1) % ops::kBlockTokens + 1);
+    if (block == nullptr || block->filled >= filled) {
+      Violation("a state is written over a later one");
+      return;
+    }
+    block->positions[0] = {.token = 0, .history = history};
+    block->filled = filled;
+  }
+
   // Returns the hash of what the last token sees.
   std::uint64_t Compute(const engine::StepSequence& sequence) {
+    std::vector<std::uint64_t> states(windows_.size());
+    for (std::size_t g = 0; g < windows_.size(); ++g) {
+      states[g] = windows_[g] == kRecurrent ? Advance(sequence, g) : 0;
+    }
     std::int64_t position = sequence.first_position;
     for (const TokenId token : sequence.tokens) {
       for (std::size_t g = 0; g < windows_.size(); ++g) {
+        if (windows_[g] == kRecurrent) {
+          continue;
+        }
         const std::uint64_t before = position == 0 ? 0 : Read(sequence, g, position - 1).history;
         Write(sequence, g, position,
               {.token = token, .history = FakeMix(before, static_cast<std::uint64_t>(token))});
@@ -288,6 +344,10 @@ class FakeEngine final : public engine::Engine {
     }
     std::uint64_t seen = 0;
     for (std::size_t g = 0; g < windows_.size(); ++g) {
+      if (windows_[g] == kRecurrent) {
+        seen = FakeMix(seen, states[g]);
+        continue;
+      }
       const std::int64_t first =
           windows_[g] == 0 ? 0 : std::max<std::int64_t>(0, position - windows_[g]);
       for (std::int64_t i = first; i < position; ++i) {

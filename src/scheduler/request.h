@@ -24,6 +24,9 @@ struct Request {
       false;  // stop_token_ids are not sampled, unless the constraint allows nothing else
   std::unique_ptr<TokenConstraint> constraint = nullptr;  // may be null
   std::string cache_salt = {};
+  // Positions of the prompt where later ones are likely to part from it, such as the beginning of
+  // its last user message: hints for the bank.
+  std::vector<std::int64_t> boundaries = {};
   Priority priority = Priority::kInteractive;
 };
 

@@ -151,7 +151,8 @@ TEST(SchedulerWithDisk, ClearsTheTiersItIsTold) {
 // Requests that branch, are cancelled and come again, in little memory, over kills, power losses,
 // damage and restarts.
 TEST(SchedulerWithDisk, WhateverHappensEachSequenceGetsTheTextItGetsAlone) {
-  for (const std::vector<int>& windows : {std::vector<int>{0}, std::vector<int>{0, 100}}) {
+  for (const std::vector<int>& windows :
+       {std::vector<int>{0}, std::vector<int>{0, 100}, std::vector<int>{0, kRecurrent}}) {
     std::mt19937 random(7);
     const auto pick = [&](std::size_t n) { return random() % n; };
     MemoryFileSystem files;

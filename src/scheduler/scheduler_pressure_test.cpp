@@ -119,12 +119,15 @@ TEST_P(AnyArrival, GivesEachSequenceTheTextItGetsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Groups, AnyArrival,
                          testing::Values(Case{{0}}, Case{{0, 512}}, Case{{0, 32}}, Case{{100}},
-                                         Case{{0}, true}, Case{{0, 32}, true}),
+                                         Case{{0}, true}, Case{{0, 32}, true},
+                                         Case{{0, kRecurrent}}, Case{{0, 32, kRecurrent}},
+                                         Case{{0, kRecurrent}, true}),
                          [](const auto& info) {
                            std::ostringstream name;
                            name << (info.param.naive ? "Naive" : "Radix");
                            for (const int window : info.param.windows) {
-                             name << '_' << window;
+                             name << '_'
+                                  << (window == kRecurrent ? "recurrent" : std::to_string(window));
                            }
                            return name.str();
                          });
