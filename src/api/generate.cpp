@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/choice_text.h"
+#include "api/prompt_boundaries.h"
 
 namespace api {
 namespace {
@@ -70,6 +71,8 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
   }
   std::vector<scheduler::Request> requests;
   for (const std::vector<TokenId>& prompt : input.prompts) {
+    const std::vector<std::int64_t> boundaries =
+        BoundariesOf(*model.tokenizer, prompt, input.facts);
     for (int choice = 0; choice < options.n; ++choice) {
       Result<std::unique_ptr<TokenConstraint>> constraint = MakeConstraint(model, options);
       if (!constraint) {
@@ -82,6 +85,7 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
                                  .ignore_eos = options.ignore_eos,
                                  .constraint = std::move(*constraint),
                                  .cache_salt = options.cache_salt,
+                                 .boundaries = boundaries,
                                  .priority = options.priority};
       // With one seed for all, the choices would be copies of each other.
       if (request.sampling.seed) {

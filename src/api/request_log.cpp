@@ -31,15 +31,25 @@ std::size_t HashOf(const chat::Message& message) {
   return HashOf(all);
 }
 
+std::string_view Trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
+// Where the first message's text begins in the rendered text: templates may list tools before it.
+std::size_t BeginOfFirst(const chat::Message& message, const std::string& rendered) {
+  const std::string_view text = Trimmed(message.content).substr(0, kNeedleBytes);
+  const std::size_t found = text.empty() ? std::string::npos : rendered.find(text);
+  return found == std::string::npos ? 0 : found;
+}
+
 // Where the message's text ends in the rendered text, as far as it is found from `from` on.
 std::size_t EndOf(const chat::Message& message, const std::string& rendered, std::size_t from) {
   const auto pass = [&](std::string_view text, std::size_t more) {
     const std::size_t found = text.empty() ? std::string::npos : rendered.find(text, from);
     from = found == std::string::npos ? from : found + text.size() + more;
   };
-  std::string_view text = message.content;
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  const std::string_view text = Trimmed(message.content);
   const std::string_view needle = text.substr(0, kNeedleBytes);
   pass(needle, text.size() - needle.size());
   for (const chat::ToolCall& call : message.tool_calls) {
@@ -188,9 +198,11 @@ PromptFacts FactsOf(const chat::Conversation& conversation, const std::string& r
   PromptFacts facts;
   std::size_t end = 0;
   for (const chat::Message& message : conversation.messages) {
+    const std::size_t begin = facts.messages.empty() ? BeginOfFirst(message, rendered) : end;
     end = EndOf(message, rendered, end);
     facts.messages.push_back(
         {.role = message.role,
+         .begin = begin,
          .end = end,
          .content = HashOf(message),
          .reasoning = message.reasoning.value_or("").empty() ? 0 : HashOf(*message.reasoning)});

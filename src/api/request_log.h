@@ -21,7 +21,8 @@ namespace api {
 struct PromptFacts {
   struct Message {
     chat::Role role = chat::Role::kUser;
-    std::size_t end = 0;      // byte of the rendered text after it, about
+    std::size_t begin = 0;    // byte of the rendered text up to which nothing is of it, about
+    std::size_t end = 0;      // and after it
     std::size_t content = 0;  // hashes: equal content is equal
     std::size_t reasoning = 0;
   };
