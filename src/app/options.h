@@ -33,7 +33,7 @@ struct ServeOptions {
   double ssd_cache_max_gb = 0;          // GiB of all of that directory; 0: a tenth of the free disk
   double cache_memory_percent = 40.0;   // of the memory that the weights leave
   std::uint64_t cache_memory_mb = 0;    // MiB for K and V; 0: by percent
-  int kv_bits = 16;                     // 32 or 16
+  int kv_bits = 16;                     // 32, 16, 8 or 4
   int threads = 0;                      // 0: physical cores
   double timeout_s = 0;                 // of a whole generation; 0: none
   std::uint64_t max_request_bytes = 0;  // of a body; 0: the server's default

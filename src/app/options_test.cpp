@@ -110,6 +110,17 @@ TEST(Options, AnUnknownFlagNamesTheNearest) {
   EXPECT_EQ(NearestName("--zzzzzzzz", {"--port"}), "");
 }
 
+TEST(Options, OtherServersNamesOfAQuantisedKvCacheMeanTheSame) {
+  EXPECT_EQ(ParseAs<ServeOptions>({"serve", "m"}).kv_bits, 16);
+  EXPECT_EQ(ParseAs<ServeOptions>({"serve", "m", "--kv-cache-quantization"}).kv_bits, 8);
+  EXPECT_EQ(ParseAs<ServeOptions>(
+                {"serve", "m", "--kv-cache-quantization", "--kv-cache-quantization-bits", "4"})
+                .kv_bits,
+            4);
+  EXPECT_NE(Refused({"serve", "m", "--kv-cache-quantization-bits", "16"}).text.find("8, 4"),
+            std::string::npos);
+}
+
 TEST(Options, ACommandLineOfRapidMlxStartsAndSaysWhatHasNoEffect) {
   const auto serve = ParseAs<ServeOptions>({"serve",
                                             "qwen3.5-9b-4bit",
@@ -143,9 +154,9 @@ TEST(Options, ACommandLineOfRapidMlxStartsAndSaysWhatHasNoEffect) {
   EXPECT_EQ(serve.port, 8010);
   EXPECT_EQ(serve.prefill_step_size, 8192);
   EXPECT_EQ(serve.log_level, "debug");
-  EXPECT_EQ(serve.kv_bits, 16);
-  const std::vector<std::string> quiet = {
-      "--kv-bits 8", "--no-mllm", "--no-think", "--yes", "--kv-cache-turboquant", "--cors-origins"};
+  EXPECT_EQ(serve.kv_bits, 8);
+  const std::vector<std::string> quiet = {"--no-mllm", "--no-think", "--yes",
+                                          "--kv-cache-turboquant", "--cors-origins"};
   EXPECT_EQ(serve.tool_call_parser, "hermes");
   EXPECT_EQ(serve.reasoning_parser, "qwen3");
   EXPECT_EQ(serve.without_effect, quiet);

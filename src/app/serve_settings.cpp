@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/common.h>
 
 #include <algorithm>
@@ -52,26 +53,56 @@ Setting CacheMemoryMb(ServeOptions& options) {
           }};
 }
 
+Result<void> SetKvBits(std::string_view flag, const std::string& text,
+                       const std::vector<int>& known, ServeOptions& options) {
+  for (const int bits : known) {
+    if (text == std::to_string(bits)) {
+      options.kv_bits = bits;
+      return {};
+    }
+  }
+  return Fail(ErrorCode::kInvalidRequest,
+              fmt::format("{} must be {}, got \"{}\".", flag, fmt::join(known, ", "), text));
+}
+
 Setting KvBits(ServeOptions& options) {
   return {.name = "kv-bits",
           .synonyms = {},
           .arity = Setting::Arity::kValue,
           .placeholder = "BITS",
-          .help = "Bits of a stored K or V value: 32 or 16; 8 and 4 are not there yet (default 16)",
+          .help = "Bits of a stored K or V value: 32, 16, 8 or 4 (default 16)",
           .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
-            const std::string& text = values.back();
-            std::erase_if(options.without_effect,
-                          [](const std::string& flag) { return flag.starts_with("--kv-bits"); });
-            if (text == "4" || text == "8") {
-              options.without_effect.emplace_back(fmt::format("--kv-bits {}", text));
-            } else if (text == "16" || text == "32") {
-              options.kv_bits = text == "16" ? 16 : 32;
-            } else {
-              return Fail(ErrorCode::kInvalidRequest,
-                          fmt::format("--kv-bits must be 32, 16, 8 or 4, got \"{}\".", text));
-            }
-            return {};
+            return SetKvBits("--kv-bits", values.back(), {32, 16, 8, 4}, options);
           }};
+}
+
+// vllm-mlx's and rapid-mlx's names for 8 or 4 bits.
+void AddKvQuantization(std::vector<Setting>& settings, ServeOptions& options) {
+  settings.push_back({.name = "kv-cache-quantization",
+                      .synonyms = {},
+                      .arity = Setting::Arity::kFlag,
+                      .placeholder = {},
+                      .help = "The same as --kv-bits 8",
+                      .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+                        const Result<bool> on =
+                            ParseSwitch("--kv-cache-quantization", values.back());
+                        if (!on) {
+                          return Fail(on.error());
+                        }
+                        if (*on && options.kv_bits > 8) {
+                          options.kv_bits = 8;
+                        }
+                        return {};
+                      }});
+  settings.push_back({.name = "kv-cache-quantization-bits",
+                      .synonyms = {},
+                      .arity = Setting::Arity::kValue,
+                      .placeholder = "BITS",
+                      .help = "8 or 4, the same as --kv-bits",
+                      .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+                        return SetKvBits("--kv-cache-quantization-bits", values.back(), {8, 4},
+                                         options);
+                      }});
 }
 
 // The same as level names of Python's logging, whatever their case.
@@ -257,6 +288,7 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
   settings.push_back(SsdCacheMaxGb(options));
   settings.push_back(NoSsdCache(options));
   settings.push_back(KvBits(options));
+  AddKvQuantization(settings, options);
   settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
                            options.threads, {.low = 1, .high = 1024}));
   settings.push_back(Timeout(options));

@@ -39,7 +39,7 @@ class Engine {
 };
 
 // The K/V types that there are, in bits of a value.
-inline constexpr std::array kKvBits = {32, 16};
+inline constexpr std::array kKvBits = {32, 16, 8, 4};
 
 struct EngineOptions {
   ops::KernelPath path = ops::KernelPath::kNative;

@@ -208,13 +208,24 @@ Result<ops::KvDtype> KvDtypeOf(int kv_bits) {
       return ops::KvDtype::kF32;
     case 16:
       return ops::KvDtype::kF16;
+    case 8:
+      return ops::KvDtype::kI8;
+    case 4:
+      return ops::KvDtype::kI4;
     default:
-      return Fail(
-          ErrorCode::kUnsupported,
-          fmt::format(
-              "`--kv-bits` must be 16 or 32, got {}; a quantised KV cache is not supported yet.",
-              kv_bits));
+      return Fail(ErrorCode::kUnsupported,
+                  fmt::format("`--kv-bits` must be 32, 16, 8 or 4, got {}.", kv_bits));
   }
+}
+
+Result<void> CheckKvFits(const model_files::ModelSource& source, int head_dim, ops::KvDtype dtype) {
+  if (dtype != ops::KvDtype::kI4 || head_dim % ops::kI4Group == 0) {
+    return {};
+  }
+  return Fail(ErrorCode::kUnsupported,
+              fmt::format("The model `{}` has a head_dim of {}; `--kv-bits 4` needs a multiple of "
+                          "{} (`--kv-bits 8` serves it).",
+                          source.name, head_dim, ops::kI4Group));
 }
 
 void SetUpMlx(const EngineOptions& options) {
@@ -255,6 +266,9 @@ Result<std::unique_ptr<Engine>> Load(const model_files::ModelSource& source,
   ops::KvStoreSpec spec = parts->model->kv_spec();
   if (Result<void> divides = CheckHeadDim(source, options, spec.head_dim); !divides) {
     return Fail(divides.error());
+  }
+  if (Result<void> fits = CheckKvFits(source, spec.head_dim, kv_dtype); !fits) {
+    return Fail(fits.error());
   }
   spec.dtype = kv_dtype;
   spec.budget_bytes = KvBudget(options, TotalMemoryBytes(), parts->weight_bytes);

@@ -26,7 +26,23 @@ constexpr double kFloatBound = 2e-5;
 // A k or v whose float and double values lie on two sides of a rounding border of binary16.
 constexpr double kHalfBound = 1e-3;
 
-double Bound(const Case& c) { return c.dtype == KvDtype::kF32 ? kFloatBound : kHalfBound; }
+// The same of a whole number: one of a few dozen dims is off by one step.
+constexpr double kI8Bound = 5e-3;
+constexpr double kI4Bound = 5e-2;
+
+double Bound(const Case& c) {
+  switch (c.dtype) {
+    case KvDtype::kF32:
+      return kFloatBound;
+    case KvDtype::kF16:
+      return kHalfBound;
+    case KvDtype::kI8:
+      return kI8Bound;
+    case KvDtype::kI4:
+      return kI4Bound;
+  }
+  return 0;
+}
 
 std::vector<Case> Shapes() {
   return {
@@ -47,6 +63,33 @@ std::vector<Case> Shapes() {
       {.window = 31, .lengths = {200}},
       {.window = 100, .dtype = KvDtype::kF32, .lengths = {333}},
       {.dtype = KvDtype::kF32, .lengths = {128}},
+      {.n_heads = 5,
+       .n_kv_heads = 1,
+       .head_dim = 80,
+       .rotary_dim = 80,
+       .dtype = KvDtype::kI8,
+       .lengths = {65}},
+      {.n_heads = 4,
+       .n_kv_heads = 2,
+       .head_dim = 128,
+       .rotary_dim = 128,
+       .dtype = KvDtype::kI8,
+       .lengths = {330}},
+      {.window = 31, .dtype = KvDtype::kI8, .lengths = {200}},
+      {.n_heads = 16, .n_kv_heads = 1, .dtype = KvDtype::kI8, .lengths = {63}},
+      {.n_heads = 4,
+       .n_kv_heads = 2,
+       .head_dim = 128,
+       .rotary_dim = 128,
+       .dtype = KvDtype::kI4,
+       .lengths = {330}},
+      {.n_heads = 4,
+       .n_kv_heads = 1,
+       .head_dim = 256,
+       .rotary_dim = 256,
+       .dtype = KvDtype::kI4,
+       .lengths = {90}},
+      {.window = 100, .dtype = KvDtype::kI4, .lengths = {333}},
   };
 }
 
@@ -93,7 +136,7 @@ RC_GTEST_PROP(Attention, RandomChunkingsGiveTheSameBits, ()) {
   c.n_kv_heads = *rc::gen::element(1, 2);
   c.n_heads = c.n_kv_heads * *rc::gen::inRange(1, 9);
   c.window = *rc::gen::element(0, 1, 31, 32, 63, 64, 65, 150, 512);
-  c.dtype = *rc::gen::element(KvDtype::kF32, KvDtype::kF16);
+  c.dtype = *rc::gen::element(KvDtype::kF32, KvDtype::kF16, KvDtype::kI8, KvDtype::kI4);
   c.norms = *rc::gen::arbitrary<bool>();
   c.lengths = {*rc::gen::inRange(1, 700)};
   Plan plan;
@@ -166,6 +209,21 @@ TEST(Attention, LengthsAroundBlockAndChunkBordersAreExact) {
     EXPECT_TRUE(
         SameBits(whole[0], RunCase(c, Chunked(length, length - 1), BestInstructionSet(), 2)[0]))
         << length;
+  }
+}
+
+// What whole numbers cost beside exact K and V, of values and rotated, normalised keys near 1: an
+// 8-bit step is 1 / 127 of a head's largest (some 3), a 4-bit step 1 / 15 of a group's range.
+TEST(Attention, WholeNumbersStayCloseToExactAttention) {
+  for (const auto& [dtype, bound] : {std::pair(KvDtype::kI8, 0.06), std::pair(KvDtype::kI4, 0.7)}) {
+    Case c{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .rotary_dim = 64, .lengths = {700}};
+    c.dtype = KvDtype::kF32;
+    const auto exact = RunCase(c, Chunked(700, 512), BestInstructionSet());
+    c.dtype = dtype;
+    const double off =
+        LargestDifference(RunCase(c, Chunked(700, 512), BestInstructionSet())[0], exact[0]);
+    EXPECT_LT(off, bound) << Name(dtype);
+    EXPECT_GT(off, bound / 100) << Name(dtype) << ": is it stored in whole numbers at all?";
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ops/cpu_features.h"
+#include "ops/kv_store/kv_dtype.h"
 
 namespace ops {
 
@@ -27,6 +28,7 @@ struct TokenStores {
   int first_slot = 0;               // first_slot + n_tokens <= kBlockTokens
   int n_tokens = 0;
   int head_dim = 0;
+  KvDtype dtype = KvDtype::kF16;
 };
 
 // Running softmax sums of some rows: each row's largest score, sum of weights and weighted sum of
@@ -49,7 +51,7 @@ struct AttentionTile {
   const std::byte* const* blocks =
       nullptr;  // by position / kBlockTokens: the layer's part; null = passed by a window
   std::size_t head_offset = 0;  // bytes from there to the KV head's K
-  bool half = false;            // K and V are binary16, else float32
+  KvDtype dtype = KvDtype::kF16;
 };
 
 // Working memory of attend, for n_rows of head_dim.
@@ -63,8 +65,7 @@ struct AttentionKernels {
   // Norm, rotation, scale.
   void (*prepare_head)(const HeadInput& input, float* out);
   // Rounds and stores tokens.
-  void (*store_float)(const TokenStores& stores);
-  void (*store_half)(const TokenStores& stores);
+  void (*store)(const TokenStores& stores);
   // Attends over the positions [begin, end) of one chunk that each row may see, from empty sums.
   void (*attend)(const AttentionTile& tile, std::int64_t begin, std::int64_t end,
                  const AttentionScratch& scratch, const SoftmaxSums& sums);

@@ -9,12 +9,15 @@
 #include "ops/attention/product_tile.h"
 #include "ops/kv_store/block_store.h"
 #include "ops/vector/row_kernels_impl.h"
+#include "ops/vector/saturated_half.h"
 #include "ops/vector/vector_math.h"
 
 namespace ops {
 
 // From this many rows on, a block is converted to float once instead of in every register tile.
 inline constexpr int kConvertRows = 2 * kMaxTileRows + 1;
+inline constexpr float kI8Largest = 127.0F;
+inline constexpr float kI4Largest = 15.0F;
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 template <class V>
@@ -64,6 +67,146 @@ inline void StoreTokens(const TokenStores& s) {
   }
 }
 
+// How far one may go without an infinity in binary16, and a NaN becomes that too.
+template <class V>
+inline V Clamped(const float* x) {
+  const V limit = V::Set(kLargestHalf);
+  return V::Max(V::Min(V::Load(x), limit), V::Set(-kLargestHalf));
+}
+
+// The largest magnitude of one head's values [head_dim].
+template <class V>
+inline float LargestMagnitude(const float* x, int head_dim) {
+  V largest = V::Zero();
+  for (int d = 0; d < head_dim; d += V::kLanes) {
+    const V v = Clamped<V>(x + d);
+    largest = V::Max(largest, V::Max(v, V::Sub(V::Zero(), v)));
+  }
+  return largest.Maximum();
+}
+
+// Sixteen values times `inverse` as whole numbers.
+template <class V>
+inline void RoundToI8(const float* x, float inverse, std::int8_t* out) {
+  // Rounding of the inverse may lead a hair beyond the largest.
+  const V scaled = V::Mul(Clamped<V>(x), V::Set(inverse));
+  V::Max(V::Min(scaled, V::Set(kI8Largest)), V::Set(-kI8Largest)).StoreInt8(out);
+}
+
+template <class V>
+inline void StoreTokensI8(const TokenStores& s) {
+  const std::ptrdiff_t part = static_cast<std::ptrdiff_t>(s.head_dim) * kBlockTokens;
+  auto* const k = reinterpret_cast<std::int8_t*>(s.block_head);
+  auto* const scales = reinterpret_cast<float*>(s.block_head + 2 * part);
+  const auto inverse = [](float largest) { return largest > 0.0F ? kI8Largest / largest : 0.0F; };
+  for (std::ptrdiff_t t = 0; t < s.n_tokens; ++t) {
+    const std::ptrdiff_t slot = s.first_slot + t;
+    const float* const from_k = s.k + t * s.head_dim;
+    const float* const from_v = s.v + t * s.v_stride;
+    const float largest_k = LargestMagnitude<V>(from_k, s.head_dim);
+    const float largest_v = LargestMagnitude<V>(from_v, s.head_dim);
+    scales[slot] = largest_k / kI8Largest;
+    scales[kBlockTokens + slot] = largest_v / kI8Largest;
+    for (std::ptrdiff_t d = 0; d < s.head_dim; d += V::kLanes) {
+      std::int8_t column[V::kLanes];
+      RoundToI8<V>(from_k + d, inverse(largest_k), column);
+      for (std::ptrdiff_t i = 0; i < V::kLanes; ++i) {
+        k[(d + i) * kBlockTokens + slot] = column[i];
+      }
+      RoundToI8<V>(from_v + d, inverse(largest_v), k + part + slot * s.head_dim + d);
+    }
+  }
+}
+
+struct I4Scale {
+  std::uint16_t scale = 0;    // binary16
+  std::uint16_t minimum = 0;  // binary16
+};
+
+// The whole numbers of one group of 32 values.
+template <class V>
+inline I4Scale RoundToI4(const float* x, std::int8_t* out) {
+  const V a = Clamped<V>(x);
+  const V b = Clamped<V>(x + V::kLanes);
+  const float most = V::Max(a, b).Maximum();
+  const float least = -V::Max(V::Sub(V::Zero(), a), V::Sub(V::Zero(), b)).Maximum();
+  const I4Scale made{.scale = FloatToSaturatedHalf((most - least) / kI4Largest),
+                     .minimum = FloatToSaturatedHalf(least)};
+  const float scale = HalfToFloat(made.scale);
+  const V inverse = V::Set(scale > 0.0F ? 1.0F / scale : 0.0F);
+  const V minimum = V::Set(HalfToFloat(made.minimum));
+  const auto round = [&](V v, std::int8_t* to) {
+    const V scaled = V::Mul(V::Sub(v, minimum), inverse);
+    V::Max(V::Min(scaled, V::Set(kI4Largest)), V::Zero()).StoreInt8(to);
+  };
+  round(a, out);
+  round(b, out + V::kLanes);
+  return made;
+}
+
+inline std::uint8_t Packed(std::int8_t low, std::int8_t high) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(low) | static_cast<unsigned>(high) << 4U);
+}
+
+// Where the parts of a head lie in a block of kI4.
+template <class Byte, class Half>
+struct I4Parts {
+  I4Parts(Byte* head, int head_dim)
+      : k(head),
+        v(k + static_cast<std::ptrdiff_t>(head_dim) * kBlockTokens / 2),
+        k_scales(
+            reinterpret_cast<Half*>(v + static_cast<std::ptrdiff_t>(head_dim) * kBlockTokens / 2)),
+        k_minima(k_scales + static_cast<std::ptrdiff_t>(head_dim) / kI4Group * kBlockTokens),
+        v_scales(k_minima + static_cast<std::ptrdiff_t>(head_dim) / kI4Group * kBlockTokens),
+        v_minima(v_scales + static_cast<std::ptrdiff_t>(head_dim) / kI4Group * kBlockTokens) {}
+  Byte* k;
+  Byte* v;
+  Half* k_scales;  // [groups][kBlockTokens]
+  Half* k_minima;
+  Half* v_scales;  // [kBlockTokens][groups]
+  Half* v_minima;
+};
+
+template <class V>
+inline void StoreTokensI4(const TokenStores& s) {
+  const I4Parts<std::uint8_t, std::uint16_t> to(reinterpret_cast<std::uint8_t*>(s.block_head),
+                                                s.head_dim);
+  const std::ptrdiff_t n_groups = s.head_dim / kI4Group;
+  constexpr std::ptrdiff_t kHalf = kI4Group / 2;
+  std::int8_t row[kI4Group];
+  for (std::ptrdiff_t t = 0; t < s.n_tokens; ++t) {
+    const std::ptrdiff_t slot = s.first_slot + t;
+    for (std::ptrdiff_t g = 0; g < n_groups; ++g) {
+      const I4Scale k = RoundToI4<V>(s.k + t * s.head_dim + g * kI4Group, row);
+      to.k_scales[g * kBlockTokens + slot] = k.scale;
+      to.k_minima[g * kBlockTokens + slot] = k.minimum;
+      for (std::ptrdiff_t i = 0; i < kHalf; ++i) {
+        to.k[(g * kHalf + i) * kBlockTokens + slot] = Packed(row[2 * i], row[2 * i + 1]);
+      }
+      const I4Scale v = RoundToI4<V>(s.v + t * s.v_stride + g * kI4Group, row);
+      to.v_scales[slot * n_groups + g] = v.scale;
+      to.v_minima[slot * n_groups + g] = v.minimum;
+      for (std::ptrdiff_t i = 0; i < kHalf; ++i) {
+        to.v[(slot * n_groups + g) * kHalf + i] = Packed(row[i], row[kHalf + i]);
+      }
+    }
+  }
+}
+
+template <class V>
+inline void Store(const TokenStores& stores) {
+  switch (stores.dtype) {
+    case KvDtype::kF32:
+      return StoreTokens<V, float>(stores);
+    case KvDtype::kF16:
+      return StoreTokens<V, std::uint16_t>(stores);
+    case KvDtype::kI8:
+      return StoreTokensI8<V>(stores);
+    case KvDtype::kI4:
+      return StoreTokensI4<V>(stores);
+  }
+}
+
 // The tokens [lo, hi) of a block that a row may see.
 struct SeenTokens {
   int lo = 0;
@@ -93,10 +236,19 @@ class TileWalk {
     stop_ = end <= last ? end : last + 1;
     for (std::int64_t base = first / kBlockTokens * kBlockTokens; base < stop_;
          base += kBlockTokens) {
-      if (tile_.half) {
-        Block<std::uint16_t>(base);
-      } else {
-        Block<float>(base);
+      switch (tile_.dtype) {
+        case KvDtype::kF32:
+          Block<float>(base);
+          break;
+        case KvDtype::kF16:
+          Block<std::uint16_t>(base);
+          break;
+        case KvDtype::kI8:
+          Block<std::int8_t>(base);
+          break;
+        case KvDtype::kI4:
+          BlockI4(base);
+          break;
       }
     }
   }
@@ -116,35 +268,97 @@ class TileWalk {
             .hi = hi > kBlockTokens ? kBlockTokens : static_cast<int>(hi)};
   }
 
+  // The rows [begin, end) that see something of the block, and what they see together: other tokens
+  // may hold anything, even NaN.
+  struct SeeingRows {
+    int begin = 0;
+    int end = 0;
+    SeenTokens seen;
+  };
+  [[nodiscard]] SeeingRows RowsSeeing(std::int64_t base) const {
+    SeeingRows rows{.begin = 0, .end = tile_.n_rows, .seen = {}};
+    if (tile_.first_position < base) {
+      rows.begin = static_cast<int>(base - tile_.first_position) * tile_.group;
+    }
+    while (rows.end > rows.begin && WindowStart(Position(rows.end - 1)) >= base + kBlockTokens) {
+      rows.end -= 1;
+    }
+    if (rows.begin < rows.end) {
+      rows.seen = {.lo = Seen(rows.begin, base).lo, .hi = Seen(rows.end - 1, base).hi};
+    }
+    return rows;
+  }
+  [[nodiscard]] const std::byte* HeadOf(std::int64_t base) const {
+    return tile_.blocks[base / kBlockTokens] + tile_.head_offset;
+  }
+
   template <class T>
   void Block(std::int64_t base) {
-    int row_begin = 0;
-    int row_end = tile_.n_rows;
-    if (tile_.first_position < base) {
-      row_begin = static_cast<int>(base - tile_.first_position) * tile_.group;
-    }
-    while (row_end > row_begin && WindowStart(Position(row_end - 1)) >= base + kBlockTokens) {
-      row_end -= 1;
-    }
+    const auto [row_begin, row_end, seen] = RowsSeeing(base);
     if (row_begin >= row_end) {
       return;
     }
-    const T* k = reinterpret_cast<const T*>(tile_.blocks[base / kBlockTokens] + tile_.head_offset);
+    const T* k = reinterpret_cast<const T*>(HeadOf(base));
     const T* v = k + static_cast<std::ptrdiff_t>(tile_.head_dim) * kBlockTokens;
+    if constexpr (sizeof(T) == sizeof(std::int8_t)) {
+      scales_ = reinterpret_cast<const float*>(v + static_cast<std::ptrdiff_t>(tile_.head_dim) *
+                                                       kBlockTokens);
+    }
     if (sizeof(T) != sizeof(float) && row_end - row_begin >= kConvertRows) {
       ScoreRows(Converted(k, 0, kBlockTokens), row_begin, row_end);
       SoftmaxRows(base, row_begin, row_end);
-      // Only what some row sees is touched: unwritten tokens may hold anything, even NaN.
-      const SeenTokens seen{.lo = Seen(row_begin, base).lo, .hi = Seen(row_end - 1, base).hi};
       AddRows(Converted(v, seen.lo, seen.hi), seen, row_begin, row_end);
     } else {
       // Few rows wait for memory, and a block's two parts are too short for the processor to
       // foresee.
       ScoreRows(k, row_begin, row_end, v);
       SoftmaxRows(base, row_begin, row_end);
-      AddRows(v, {.lo = Seen(row_begin, base).lo, .hi = Seen(row_end - 1, base).hi}, row_begin,
-              row_end, NextK<T>(base));
+      AddRows(v, seen, row_begin, row_end, NextK<T>(base));
     }
+  }
+
+  // Each number is met in every row and belongs to a scale and a minimum: converted once.
+  void BlockI4(std::int64_t base) {
+    const SeeingRows rows = RowsSeeing(base);
+    if (rows.begin >= rows.end) {
+      return;
+    }
+    const I4Parts<const std::uint8_t, const std::uint16_t> head(
+        reinterpret_cast<const std::uint8_t*>(HeadOf(base)), tile_.head_dim);
+    ScoreRows(ConvertedK(head), rows.begin, rows.end);
+    SoftmaxRows(base, rows.begin, rows.end);
+    AddRows(ConvertedV(head, rows.seen), rows.seen, rows.begin, rows.end);
+  }
+
+  [[nodiscard]] const float* ConvertedK(
+      const I4Parts<const std::uint8_t, const std::uint16_t>& head) const {
+    constexpr std::ptrdiff_t kHalf = kI4Group / 2;
+    for (std::ptrdiff_t g = 0; g < tile_.head_dim / kI4Group; ++g) {
+      for (std::ptrdiff_t j = 0; j < kBlockTokens; j += V::kLanes) {
+        const V scale = V::Load(head.k_scales + g * kBlockTokens + j);
+        const V minimum = V::Load(head.k_minima + g * kBlockTokens + j);
+        for (std::ptrdiff_t i = 0; i < kHalf; ++i) {
+          const std::uint8_t* from = head.k + (g * kHalf + i) * kBlockTokens + j;
+          float* to = scratch_.block + (g * kI4Group + 2 * i) * kBlockTokens + j;
+          V::Fma(V::LowNibbles(from), scale, minimum).Store(to);
+          V::Fma(V::HighNibbles(from), scale, minimum).Store(to + kBlockTokens);
+        }
+      }
+    }
+    return scratch_.block;
+  }
+  [[nodiscard]] const float* ConvertedV(
+      const I4Parts<const std::uint8_t, const std::uint16_t>& head, SeenTokens seen) const {
+    const std::ptrdiff_t n_groups = tile_.head_dim / kI4Group;
+    for (std::ptrdiff_t i = seen.lo * n_groups; i < seen.hi * n_groups; ++i) {
+      const V scale = V::Set(HalfToFloat(head.v_scales[i]));
+      const V minimum = V::Set(HalfToFloat(head.v_minima[i]));
+      const std::uint8_t* from = head.v + i * kI4Group / 2;
+      V::Fma(V::LowNibbles(from), scale, minimum).Store(scratch_.block + i * kI4Group);
+      V::Fma(V::HighNibbles(from), scale, minimum)
+          .Store(scratch_.block + i * kI4Group + kI4Group / 2);
+    }
+    return scratch_.block;
   }
 
   template <class T>
@@ -198,6 +412,9 @@ class TileWalk {
                    .next = next});
   }
 
+  // The scales of kI8, where a number stands for itself times its token's scale, come in here: K's
+  // multiply the scores, V's the weights.
+  //
   // Online softmax (Milakov & Gimelshein 2018), row by row: scores become weights, acc is rescaled
   // to the new maximum.
   void SoftmaxRows(std::int64_t base, int row_begin, int row_end) {
@@ -208,6 +425,9 @@ class TileWalk {
       V s[kVectors];
       for (int j = 0; j < kVectors; ++j) {
         s[j] = V::Load(scores + j * V::kLanes);
+        if (scales_ != nullptr) {
+          s[j] = V::Mul(s[j], V::Load(scales_ + j * V::kLanes));
+        }
         if (seen.lo > 0 || seen.hi < kBlockTokens) {
           s[j] =
               V::KeepLanes(s[j], seen.lo - j * V::kLanes, seen.hi - j * V::kLanes, kMinusInfinity);
@@ -218,7 +438,11 @@ class TileWalk {
       const float max = block_max > old_max ? block_max : old_max;
       for (int j = 0; j < kVectors; ++j) {
         s[j] = Exp2OfNonPositive(V::Sub(s[j], V::Set(max)));
-        s[j].Store(scores + j * V::kLanes);
+        V weight = s[j];
+        if (scales_ != nullptr) {
+          weight = V::Mul(weight, V::Load(scales_ + kBlockTokens + j * V::kLanes));
+        }
+        weight.Store(scores + j * V::kLanes);
       }
       const float sum = V::Add(V::Add(s[0], s[1]), V::Add(s[2], s[3])).Sum();
       if (max == old_max) {
@@ -237,7 +461,8 @@ class TileWalk {
     }
   }
 
-  std::int64_t stop_ = 0;  // end of the positions to walk
+  const float* scales_ = nullptr;  // of kI8, [K: kBlockTokens | V: kBlockTokens]
+  std::int64_t stop_ = 0;          // end of the positions to walk
   const AttentionTile& tile_;
   const AttentionScratch& scratch_;
   const SoftmaxSums& sums_;
@@ -283,8 +508,7 @@ inline void FinishRow(const float* acc, float sum, int head_dim, float* out) {
 
 template <class V>
 inline constexpr AttentionKernels kAttentionKernels{.prepare_head = &PrepareHead<V>,
-                                                    .store_float = &StoreTokens<V, float>,
-                                                    .store_half = &StoreTokens<V, std::uint16_t>,
+                                                    .store = &Store<V>,
                                                     .attend = &AttendChunk<V>,
                                                     .fold = &FoldChunk<V>,
                                                     .finish = &FinishRow<V>};

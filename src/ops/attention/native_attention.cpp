@@ -112,9 +112,7 @@ class LayerAttention {
   }
   // Bytes from a layer's part of a block to a head's K.
   [[nodiscard]] std::size_t HeadOffset(int kv_head) const {
-    const std::size_t element = dtype_ == KvDtype::kF32 ? 4 : 2;
-    return element * 2U * kBlockTokens * static_cast<std::size_t>(spec_.head_dim) *
-           static_cast<std::size_t>(kv_head);
+    return KvHeadBytes(dtype_, spec_.head_dim) * static_cast<std::size_t>(kv_head);
   }
   [[nodiscard]] std::int64_t WindowStart(std::int64_t position) const {
     return spec_.window == 0 ? 0 : std::max<std::int64_t>(0, position - spec_.window + 1);
@@ -189,14 +187,14 @@ void LayerAttention::StorePart(const Sequence& sequence, int first_token, int n_
       input.norm_weight = inputs_.k_norm;
       kernels_.prepare_head(input, prepared.data() + t * spec_.head_dim);
     }
-    const auto store = dtype_ == KvDtype::kF32 ? kernels_.store_float : kernels_.store_half;
-    store({.k = prepared.data(),
-           .v = Head(row, spec_.n_heads + spec_.n_kv_heads + h),
-           .v_stride = RowSize(),
-           .block_head = block + HeadOffset(h),
-           .first_slot = static_cast<int>(position % kBlockTokens),
-           .n_tokens = n_tokens,
-           .head_dim = spec_.head_dim});
+    kernels_.store({.k = prepared.data(),
+                    .v = Head(row, spec_.n_heads + spec_.n_kv_heads + h),
+                    .v_stride = RowSize(),
+                    .block_head = block + HeadOffset(h),
+                    .first_slot = static_cast<int>(position % kBlockTokens),
+                    .n_tokens = n_tokens,
+                    .head_dim = spec_.head_dim,
+                    .dtype = dtype_});
   }
 }
 
@@ -311,7 +309,7 @@ void LayerAttention::AttendPart(const Tile& tile, std::int64_t chunk, Workspace&
       .window = spec_.window,
       .blocks = tile.sequence->blocks.data(),
       .head_offset = HeadOffset(tile.kv_head),
-      .half = dtype_ == KvDtype::kF16};
+      .dtype = dtype_};
   kernels_.attend(kernel_tile, chunk * kChunkTokens, (chunk + 1) * kChunkTokens,
                   {.scores = workspace.scores.data(), .block = workspace.block.data()}, sums);
 }

@@ -15,6 +15,116 @@ namespace {
 
 namespace mx = mlx::core;
 
+mx::array BytesOf(const mx::array& x) { return mx::view(mx::contiguous(x), mx::uint8); }
+
+mx::array Clamped(const mx::array& x) {
+  return mx::clip(x, mx::array(-kLargestHalf), mx::array(kLargestHalf));
+}
+
+// a / b, 0 where b is 0.
+mx::array SafeQuotient(float a, const mx::array& b) {
+  const mx::array zero(0.0F);
+  return mx::where(mx::greater(b, zero), mx::divide(mx::array(a), b), zero);
+}
+
+// [.., head_dim] as [.., head_dim numbers | 4 bytes of the scale].
+mx::array PackedI8(const mx::array& x) {
+  const mx::array clamped = Clamped(x);
+  const mx::array largest = mx::max(mx::abs(clamped), -1, /*keepdims=*/true);
+  const mx::array scaled = mx::multiply(clamped, SafeQuotient(127.0F, largest));
+  const mx::array numbers =
+      mx::astype(mx::round(mx::clip(scaled, mx::array(-127.0F), mx::array(127.0F))), mx::int8);
+  const mx::array scale = mx::divide(largest, mx::array(127.0F));
+  return mx::concatenate({BytesOf(numbers), BytesOf(scale)}, -1);
+}
+
+mx::array UnpackedI8(const mx::array& packed, int head_dim) {
+  mx::Shape end = packed.shape();
+  mx::Shape begin(end.size(), 0);
+  begin.back() = head_dim;
+  const mx::array scale = mx::view(mx::contiguous(mx::slice(packed, begin, end)), mx::float32);
+  begin.back() = 0;
+  end.back() = head_dim;
+  const mx::array numbers = mx::view(mx::contiguous(mx::slice(packed, begin, end)), mx::int8);
+  return mx::multiply(mx::astype(numbers, mx::float32), scale);
+}
+
+// [.., head_dim] as [.., head_dim / 2 bytes of two numbers | groups x (scale, minimum)].
+mx::array PackedI4(const mx::array& x) {
+  mx::Shape grouped = x.shape();
+  grouped.back() /= kI4Group;
+  grouped.push_back(kI4Group);
+  const mx::array groups = mx::reshape(Clamped(x), grouped);
+  const mx::array least = mx::min(groups, -1, /*keepdims=*/true);
+  const mx::array range = mx::subtract(mx::max(groups, -1, /*keepdims=*/true), least);
+  const mx::array scale = mx::astype(mx::divide(range, mx::array(15.0F)), mx::float16);
+  const mx::array minimum = mx::astype(least, mx::float16);
+  const mx::array scaled = mx::multiply(mx::subtract(groups, mx::astype(minimum, mx::float32)),
+                                        SafeQuotient(1.0F, mx::astype(scale, mx::float32)));
+  const mx::array numbers =
+      mx::astype(mx::round(mx::clip(scaled, mx::array(0.0F), mx::array(15.0F))), mx::uint8);
+  const std::vector<mx::array> halves = mx::split(numbers, 2, -1);
+  const mx::array bytes =
+      mx::bitwise_or(halves[0], mx::left_shift(halves[1], mx::array(4, mx::uint8)));
+  const mx::array scales = BytesOf(mx::concatenate({scale, minimum}, -1));
+  mx::Shape flat = x.shape();
+  flat.back() = -1;
+  return mx::concatenate({mx::reshape(bytes, flat), mx::reshape(scales, flat)}, -1);
+}
+
+mx::array UnpackedI4(const mx::array& packed, int head_dim) {
+  mx::Shape end = packed.shape();
+  mx::Shape begin(end.size(), 0);
+  begin.back() = head_dim / 2;
+  mx::Shape grouped = packed.shape();
+  grouped.back() = head_dim / kI4Group;
+  grouped.push_back(-1);
+  const mx::array scales = mx::astype(
+      mx::view(mx::reshape(mx::contiguous(mx::slice(packed, begin, end)), grouped), mx::float16),
+      mx::float32);
+  begin.back() = 0;
+  end.back() = head_dim / 2;
+  const mx::array bytes = mx::reshape(mx::contiguous(mx::slice(packed, begin, end)), grouped);
+  const mx::array numbers =
+      mx::astype(mx::concatenate({mx::bitwise_and(bytes, mx::array(15, mx::uint8)),
+                                  mx::right_shift(bytes, mx::array(4, mx::uint8))},
+                                 -1),
+                 mx::float32);
+  const std::vector<mx::array> parts = mx::split(scales, 2, -1);
+  mx::Shape flat = packed.shape();
+  flat.back() = head_dim;
+  return mx::reshape(mx::add(mx::multiply(numbers, parts[0]), parts[1]), flat);
+}
+
+// As the reference store keeps it, rounded as the native kernels round it.
+mx::array Stored(const mx::array& x, KvDtype dtype) {
+  switch (dtype) {
+    case KvDtype::kF32:
+      return x;
+    case KvDtype::kF16:
+      return mx::astype(Clamped(x), mx::float16);
+    case KvDtype::kI8:
+      return PackedI8(x);
+    case KvDtype::kI4:
+      return PackedI4(x);
+  }
+  return x;
+}
+
+// What was stored, in float32.
+mx::array Read(const mx::array& stored, KvDtype dtype, int head_dim) {
+  switch (dtype) {
+    case KvDtype::kF32:
+    case KvDtype::kF16:
+      return mx::astype(stored, mx::float32);
+    case KvDtype::kI8:
+      return UnpackedI8(stored, head_dim);
+    case KvDtype::kI4:
+      return UnpackedI4(stored, head_dim);
+  }
+  return stored;
+}
+
 // One sequence's share of the step, one layer. Positions are of the sequence.
 class SequenceAttention {
  public:
@@ -26,7 +136,7 @@ class SequenceAttention {
         first_(rows.first_position),
         end_(rows.first_position + rows.n_tokens) {}
 
-  // k, v: [n_tokens, n_kv_heads, head_dim], in the store's dtype.
+  // k, v: [n_tokens, n_kv_heads, ...], as the store keeps them.
   void Store(const mx::array& k, const mx::array& v) {
     for (std::int64_t p = first_; p < end_;) {
       const std::int64_t stop = std::min(end_, (p / kBlockTokens + 1) * kBlockTokens);
@@ -62,10 +172,10 @@ class SequenceAttention {
     const int n_kv_heads = spec_.n_kv_heads;
     const int slot = static_cast<int>(begin % kBlockTokens);
     const mx::array part = mx::slice(tokens, {static_cast<int>(begin - first_), 0, 0},
-                                     {static_cast<int>(end - first_), n_kv_heads, spec_.head_dim});
+                                     {static_cast<int>(end - first_), n_kv_heads, tokens.shape(2)});
     return mx::slice_update(
         block, part, mx::Shape{slot, 0, 0},
-        mx::Shape{slot + static_cast<int>(end - begin), n_kv_heads, spec_.head_dim});
+        mx::Shape{slot + static_cast<int>(end - begin), n_kv_heads, tokens.shape(2)});
   }
 
   // The positions [from, end_): [1, n_kv_heads, n, head_dim] float32.
@@ -76,9 +186,9 @@ class SequenceAttention {
       blocks.push_back(part(Block(p / kBlockTokens)));
     }
     const mx::array all = mx::concatenate(std::move(blocks), 0);
-    const mx::array seen = mx::slice(
-        all, {0, 0, 0}, {static_cast<int>(end_ - from), spec_.n_kv_heads, spec_.head_dim});
-    return HeadsFirst(mx::astype(seen, mx::float32));
+    const mx::array seen =
+        mx::slice(all, {0, 0, 0}, {static_cast<int>(end_ - from), spec_.n_kv_heads, all.shape(2)});
+    return HeadsFirst(Read(seen, store_.spec().dtype, spec_.head_dim));
   }
 
   [[nodiscard]] static mx::array HeadsFirst(const mx::array& x) {
@@ -111,14 +221,6 @@ mx::array Heads(const mx::array& qkv, int begin, int n_heads, int head_dim) {
   const int n_rows = qkv.shape(0);
   return mx::reshape(mx::slice(qkv, {0, begin * head_dim}, {n_rows, (begin + n_heads) * head_dim}),
                      {n_rows, n_heads, head_dim});
-}
-
-// Rounded as the native kernels round it.
-mx::array Stored(const mx::array& x, KvDtype dtype) {
-  if (dtype == KvDtype::kF32) {
-    return x;
-  }
-  return mx::astype(mx::clip(x, mx::array(-kLargestHalf), mx::array(kLargestHalf)), mx::float16);
 }
 
 mx::array RowsOf(const mx::array& x, const SequenceRows& rows) {

@@ -1,6 +1,8 @@
 // The judge of the attention tests: softmax(q k) v by its definition.
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ops/attention/test_support.h"
 #include "ops/vector/saturated_half.h"
@@ -33,10 +35,32 @@ std::vector<double> Prepared(const Case& c, const float* x, const std::vector<fl
   return y;
 }
 
-double Stored(const Case& c, double x) {
-  return c.dtype == KvDtype::kF32
-             ? x
-             : static_cast<double>(HalfToFloat(FloatToSaturatedHalf(static_cast<float>(x))));
+double Half(double x) {
+  return static_cast<double>(HalfToFloat(FloatToSaturatedHalf(static_cast<float>(x))));
+}
+
+// One head's K or V as it is read back.
+std::vector<double> Stored(const Case& c, std::vector<double> x) {
+  if (c.dtype == KvDtype::kF32) {
+    return x;
+  }
+  if (c.dtype == KvDtype::kF16) {
+    std::ranges::transform(x, x.begin(), Half);
+    return x;
+  }
+  const std::size_t group = c.dtype == KvDtype::kI8 ? x.size() : std::size_t{kI4Group};
+  for (std::size_t g = 0; g < x.size(); g += group) {
+    const std::span<double> values = std::span(x).subspan(g, group);
+    const auto [least, most] = std::ranges::minmax(values);
+    const bool is_i8 = c.dtype == KvDtype::kI8;
+    const double scale = is_i8 ? std::max(-least, most) / 127 : Half((most - least) / 15);
+    const double zero = is_i8 ? 0.0 : Half(least);
+    for (double& value : values) {
+      const double number = scale > 0 ? std::nearbyint((value - zero) / scale) : 0.0;
+      value = zero + scale * std::clamp(number, is_i8 ? -127.0 : 0.0, is_i8 ? 127.0 : 15.0);
+    }
+  }
+  return x;
 }
 
 }  // namespace
@@ -49,9 +73,13 @@ std::vector<double> SlowAttention(const Case& c) {
   for (int h = 0; h < c.n_heads; ++h) {
     const int kv = h / (c.n_heads / c.n_kv_heads);
     std::vector<std::vector<double>> keys;
+    std::vector<std::vector<double>> values;
     for (int p = 0; p < n; ++p) {
       const float* row = qkv.data() + static_cast<std::ptrdiff_t>(p) * c.RowSize();
-      keys.push_back(Prepared(c, row + (c.n_heads + kv) * c.head_dim, c.NormWeight(2), p));
+      keys.push_back(
+          Stored(c, Prepared(c, row + (c.n_heads + kv) * c.head_dim, c.NormWeight(2), p)));
+      const float* v = row + (c.n_heads + c.n_kv_heads + kv) * c.head_dim;
+      values.push_back(Stored(c, std::vector<double>(v, v + c.head_dim)));
       const std::vector<double> q = Prepared(c, row + h * c.head_dim, c.NormWeight(1), p);
       const int from = c.window == 0 ? 0 : std::max(0, p - c.window + 1);
       std::vector<double> weights;
@@ -60,18 +88,16 @@ std::vector<double> SlowAttention(const Case& c) {
         double score = 0.0;
         for (int d = 0; d < c.head_dim; ++d) {
           score += q[static_cast<std::size_t>(d)] *
-                   Stored(c, keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)]);
+                   keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)];
         }
         weights.push_back(std::exp(score * scale));
         total += weights.back();
       }
       for (int j = from; j <= p; ++j) {
-        const float* v = qkv.data() + static_cast<std::ptrdiff_t>(j) * c.RowSize() +
-                         (c.n_heads + c.n_kv_heads + kv) * c.head_dim;
         for (int d = 0; d < c.head_dim; ++d) {
           out[static_cast<std::size_t>(p * c.OutSize() + h * c.head_dim + d)] +=
               weights[static_cast<std::size_t>(j - from)] / total *
-              Stored(c, static_cast<double>(v[d]));
+              values[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)];
         }
       }
     }

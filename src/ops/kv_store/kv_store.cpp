@@ -8,16 +8,12 @@
 
 namespace ops {
 
-std::string_view Name(KvDtype dtype) { return dtype == KvDtype::kF32 ? "f32" : "f16"; }
-
 std::uint64_t LayerBytesOf(const KvStoreSpec& spec, const LayerGroup& group) {
   if (group.is_recurrent()) {
     return sizeof(float) * (static_cast<std::uint64_t>(group.state_floats) +
                             static_cast<std::uint64_t>(group.conv_floats));
   }
-  const std::uint64_t element = spec.dtype == KvDtype::kF32 ? 4 : 2;
-  return element * 2U * static_cast<std::uint64_t>(kBlockTokens) *
-         static_cast<std::uint64_t>(spec.n_kv_heads) * static_cast<std::uint64_t>(spec.head_dim);
+  return KvHeadBytes(spec.dtype, spec.head_dim) * static_cast<std::uint64_t>(spec.n_kv_heads);
 }
 
 AccountedKvStore::AccountedKvStore(KvStoreSpec spec, const std::vector<BlockId>& capacity)

@@ -2,22 +2,16 @@
 
 #include <mlx/array.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "ops/context.h"
 #include "ops/kv_store/block_store.h"
+#include "ops/kv_store/kv_dtype.h"
 
 namespace ops {
-
-enum class KvDtype : std::uint8_t {
-  kF32,  // exact; judge of the tests
-  kF16,
-};
-
-[[nodiscard]] std::string_view Name(KvDtype dtype);
 
 struct KvStoreSpec {
   std::vector<LayerGroup> groups;  // each layer in exactly one
@@ -31,20 +25,28 @@ struct KvStoreSpec {
 //
 // Native layout of one block (group with L layers, element type of `dtype`), the kernels' order:
 //   [L][n_kv_heads][ K: head_dim x kBlockTokens (token fastest) | V: kBlockTokens x head_dim (dim
-//   fastest) ]
+//   fastest) | scales ]
 // so that a score is a sum over head_dim with tokens in the vector lanes, and an output is a sum
 // over tokens with dims in the lanes: no order of summation depends on how many rows are computed
 // together. Memory is reserved for the whole budget and committed block by block on first use; Free
 // gives the pages back.
 //
+// Scales: with kI8 float32 [ of K: kBlockTokens | of V: kBlockTokens ]. With kI4 a byte holds two
+// dims of a token (of K 2i and 2i + 1, of V i and i + 16 of a group), and binary16 [ K scales | K
+// minima: groups x kBlockTokens each | V scales | V minima: kBlockTokens x groups each ] follow.
+//
 // A recurrent group's layer holds [state_floats | conv_floats] float32 in place of K and V; what
 // they mean is the operation's affair (ops/gated_delta, ops/short_conv).
 //
 // The reference store keeps, per block and layer, MLX arrays k and v [kBlockTokens, n_kv_heads,
-// head_dim], or [state_floats] and [conv_floats] float32. Attention replaces them by arrays that
-// its result is computed from, so that evaluating a step's result evaluates them too.
+// head_dim], or [state_floats] and [conv_floats] float32; with kI8 and kI4 they are uint8 and a row
+// is a head's numbers and then its scales. Attention replaces them by arrays that its result is
+// computed from, so that evaluating a step's result evaluates them too.
 //
-// Storing as kF16 rounds to nearest even; a value beyond +-65504 becomes that limit, not infinity.
+// Storing rounds to nearest even. A value beyond +-65504 becomes that limit, not infinity. With kI8
+// a head's scale is its largest magnitude / 127, so a value is off by at most 1/254 of that; with
+// kI4 a group's scale is (largest - least) / 15, so it is off by 1/30 of the range, and by what
+// rounding scale and minimum to binary16 adds.
 class KvStore : public BlockStore {
  public:
   [[nodiscard]] virtual const KvStoreSpec& spec() const = 0;

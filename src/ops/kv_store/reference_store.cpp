@@ -74,9 +74,14 @@ class ReferenceKvStore final : public AccountedKvStore {
               .v = mx::zeros({group.conv_floats}, mx::float32)};
     }
     // Finite everywhere, since masked positions are multiplied with a weight of 0.
-    const mx::Shape shape{kBlockTokens, spec().n_kv_heads, spec().head_dim};
-    const mx::array zeros =
-        mx::zeros(shape, spec().dtype == KvDtype::kF32 ? mx::float32 : mx::float16);
+    const bool is_float = spec().dtype == KvDtype::kF32 || spec().dtype == KvDtype::kF16;
+    const int row_bytes =
+        static_cast<int>(KvHeadBytes(spec().dtype, spec().head_dim)) / (2 * kBlockTokens);
+    const mx::Shape shape{kBlockTokens, spec().n_kv_heads, is_float ? spec().head_dim : row_bytes};
+    const mx::Dtype dtype = spec().dtype == KvDtype::kF32   ? mx::float32
+                            : spec().dtype == KvDtype::kF16 ? mx::float16
+                                                            : mx::uint8;
+    const mx::array zeros = mx::zeros(shape, dtype);
     return {.k = zeros, .v = zeros};
   }
   [[nodiscard]] std::vector<BlockArrays>& Layers(int group, BlockId block) {

@@ -21,6 +21,21 @@ struct Vec16Avx2 {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
             _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
   }
+  static __m256 FromBytes(__m128i eight) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)); }
+  static Vec16Avx2 FromBytes16(__m128i bytes) {
+    return {FromBytes(bytes), FromBytes(_mm_srli_si128(bytes, 8))};
+  }
+  static Vec16Avx2 Load(const std::int8_t* p) {
+    return FromBytes16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Vec16Avx2 LowNibbles(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return FromBytes16(_mm_and_si128(bytes, _mm_set1_epi8(15)));
+  }
+  static Vec16Avx2 HighNibbles(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return FromBytes16(_mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15)));
+  }
   // All bits set in the lanes below n, for lanes first, first + 1, ...
   static __m256i Below(int n, int first) {
     const __m256i index =
@@ -47,6 +62,14 @@ struct Vec16Avx2 {
   void StoreHalf(std::uint16_t* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), ToHalf(low));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), ToHalf(high));
+  }
+
+  static __m128i ToShorts(__m256 x) {
+    const __m256i whole = _mm256_cvtps_epi32(x);
+    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  }
+  void StoreInt8(std::int8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(ToShorts(low), ToShorts(high)));
   }
 
   static Vec16Avx2 Add(Vec16Avx2 a, Vec16Avx2 b) {

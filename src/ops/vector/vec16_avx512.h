@@ -19,6 +19,20 @@ struct Vec16Avx512 {
   static Vec16Avx512 Load(const std::uint16_t* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
   }
+  static Vec16Avx512 FromBytes(__m128i bytes) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
+  static Vec16Avx512 Load(const std::int8_t* p) {
+    return FromBytes(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Vec16Avx512 LowNibbles(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return FromBytes(_mm_and_si128(bytes, _mm_set1_epi8(15)));
+  }
+  static Vec16Avx512 HighNibbles(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return FromBytes(_mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15)));
+  }
   // Bits [0, n), n clamped to [0, 16].
   static __mmask16 Below(int n) {
     const unsigned count = n < 0 ? 0U : (n > kLanes ? 16U : static_cast<unsigned>(n));
@@ -33,6 +47,10 @@ struct Vec16Avx512 {
         _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), limit), _mm512_min_ps(limit, v));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+
+  void StoreInt8(std::int8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
   }
 
   static Vec16Avx512 Add(Vec16Avx512 a, Vec16Avx512 b) { return {_mm512_add_ps(a.v, b.v)}; }

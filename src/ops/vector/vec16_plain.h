@@ -38,6 +38,16 @@ struct Vec16Plain {
   static Vec16Plain Load(const std::uint16_t* p) {
     return Each([&](int i) { return HalfToFloat(p[i]); });
   }
+  static Vec16Plain Load(const std::int8_t* p) {
+    return Each([&](int i) { return static_cast<float>(p[i]); });
+  }
+  // The lower or upper halves of 16 bytes.
+  static Vec16Plain LowNibbles(const std::uint8_t* p) {
+    return Each([&](int i) { return static_cast<float>(p[i] & 15U); });
+  }
+  static Vec16Plain HighNibbles(const std::uint8_t* p) {
+    return Each([&](int i) { return static_cast<float>(p[i] >> 4U); });
+  }
   // The first n of 16 lanes, zeros in the others.
   static Vec16Plain LoadN(const float* p, int n) {
     return Each([&](int i) { return i < n ? p[i] : 0.0F; });
@@ -56,6 +66,13 @@ struct Vec16Plain {
   void StoreHalf(std::uint16_t* p) const {
     for (int i = 0; i < kLanes; ++i) {
       p[i] = FloatToSaturatedHalf(lane[i]);
+    }
+  }
+
+  // Rounds to nearest even. REQUIRES: what is rounded lies in -128 .. 127.
+  void StoreInt8(std::int8_t* p) const {
+    for (int i = 0; i < kLanes; ++i) {
+      p[i] = static_cast<std::int8_t>(std::lrint(lane[i]));
     }
   }
 

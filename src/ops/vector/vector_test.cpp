@@ -93,15 +93,16 @@ TEST(Half, AllInstructionSetsStoreTheSameHalves) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(engine()));
     values.push_back(std::isnan(x) ? 1.0F : x);
   }
-  const auto stored = [&](InstructionSet set) {
-    std::vector<std::uint16_t> block(2 * 64 * kDim);
-    AttentionKernelsFor(set).store_half({.k = values.data(),
-                                         .v = values.data(),
-                                         .v_stride = kDim,
-                                         .block_head = reinterpret_cast<std::byte*>(block.data()),
-                                         .first_slot = 0,
-                                         .n_tokens = 64,
-                                         .head_dim = kDim});
+  const auto stored = [&](InstructionSet set, KvDtype dtype = KvDtype::kF16) {
+    std::vector<std::uint16_t> block(KvHeadBytes(dtype, kDim) / sizeof(std::uint16_t));
+    AttentionKernelsFor(set).store({.k = values.data(),
+                                    .v = values.data(),
+                                    .v_stride = kDim,
+                                    .block_head = reinterpret_cast<std::byte*>(block.data()),
+                                    .first_slot = 0,
+                                    .n_tokens = 64,
+                                    .head_dim = kDim,
+                                    .dtype = dtype});
     return block;
   };
   const std::vector<std::uint16_t> plain = stored(InstructionSet::kPlain);
@@ -114,6 +115,10 @@ TEST(Half, AllInstructionSetsStoreTheSameHalves) {
   }
   for (const InstructionSet set : PresentSets()) {
     EXPECT_EQ(stored(set), plain) << Name(set);
+    for (const KvDtype dtype : {KvDtype::kF32, KvDtype::kI8, KvDtype::kI4}) {
+      EXPECT_EQ(stored(set, dtype), stored(InstructionSet::kPlain, dtype))
+          << Name(set) << " " << Name(dtype);
+    }
   }
 }
 
