@@ -91,7 +91,9 @@ bool eb_template_render(const EbTemplate* chat_template, EbText variables, EbByt
 bool eb_grammar_factory_new(const EbTokenizer* tokenizer, const uint32_t* eos, size_t n_eos,
                             size_t vocab_size, EbGrammarFactory** out, EbBytes* error);
 void eb_grammar_factory_free(EbGrammarFactory* factory);
-bool eb_grammar_new(const EbGrammarFactory* factory, EbText json_schema, EbGrammar** out,
+enum EbGrammarKind { EB_GRAMMAR_JSON_SCHEMA = 0, EB_GRAMMAR_LARK = 1, EB_GRAMMAR_REGEX = 2 };
+// `text`: of that kind. Error: what of it cannot be used, also when no token can begin it.
+bool eb_grammar_new(const EbGrammarFactory* factory, uint32_t kind, EbText text, EbGrammar** out,
                     EbBytes* error);
 void eb_grammar_free(EbGrammar* grammar);
 // Writes one bit a token id into `words` (n_words x 32 bits; ids past the vocabulary get 0).

@@ -40,6 +40,23 @@ fn token_environment(tokenizer: &EbTokenizer, eos: &[u32], vocab_size: usize) ->
     Ok(Arc::new(ApproximateTokEnv::new(trie)))
 }
 
+/// What the text of a grammar is written in; the values are those of EbGrammarKind.
+const KIND_JSON_SCHEMA: u32 = 0;
+const KIND_LARK: u32 = 1;
+const KIND_REGEX: u32 = 2;
+
+fn top_level_grammar(kind: u32, text: &str) -> Result<TopLevelGrammar, String> {
+    match kind {
+        KIND_JSON_SCHEMA => {
+            let schema = serde_json::from_str(text).map_err(|e| e.to_string())?;
+            Ok(TopLevelGrammar::from_json_schema(with_compact_whitespace(schema)?))
+        }
+        KIND_LARK => Ok(TopLevelGrammar::from_lark(text.to_string())),
+        KIND_REGEX => Ok(TopLevelGrammar::from_regex(text)),
+        _ => Err(format!("{kind} is no kind of grammar")),
+    }
+}
+
 /// White space between JSON's parts is one space at most: a small model that is allowed more goes on with it for ever.
 fn with_compact_whitespace(schema: Json) -> Result<Json, String> {
     let mut schema = match schema {
@@ -106,18 +123,17 @@ pub unsafe extern "C" fn eb_grammar_factory_free(factory: *mut EbGrammarFactory)
 #[no_mangle]
 pub unsafe extern "C" fn eb_grammar_new(
     factory: *const EbGrammarFactory,
-    json_schema: EbText,
+    kind: u32,
+    text: EbText,
     out: *mut *mut EbGrammar,
     error: *mut EbBytes,
 ) -> bool {
     guard(error, || {
-        let schema = serde_json::from_str(json_schema.as_str()?).map_err(|e| e.to_string())?;
-        let grammar = TopLevelGrammar::from_json_schema(with_compact_whitespace(schema)?);
+        let grammar = top_level_grammar(kind, text.as_str()?)?;
         let parser = (*factory).factory.create_parser(grammar).map_err(|e| e.to_string())?;
-        let matcher = Matcher::new(Ok(parser));
-        if let Some(problem) = matcher.get_error() {
-            return Err(problem);
-        }
+        let mut matcher = Matcher::new(Ok(parser));
+        // Some that cannot begin, as a schema that is only a reference to itself, are refused here only.
+        matcher.compute_mask_or_eos().map_err(|e| e.to_string())?;
         *out = Box::into_raw(Box::new(EbGrammar { matcher, eos: (*factory).eos.clone() }));
         Ok(())
     })

@@ -77,6 +77,22 @@ struct GrammarFactory::Impl {
     }
     return factory.get();
   }
+
+  // `what` and `param` name it in the error.
+  Result<std::unique_ptr<TokenConstraint>> Make(EbGrammarKind kind, std::string_view text,
+                                                std::string_view what, std::string_view param) {
+    const Result<const EbGrammarFactory*> made = Factory();
+    if (!made) {
+      return Fail(made.error());
+    }
+    EbGrammar* grammar = nullptr;
+    RustBytes error;
+    if (!eb_grammar_new(*made, kind, AsText(text), &grammar, error.out())) {
+      return Fail(ErrorCode::kInvalidRequest,
+                  fmt::format("The {} cannot be used: {}.", what, error.str()), std::string(param));
+    }
+    return std::make_unique<GrammarConstraint>(grammar, vocab_size);
+  }
 };
 
 GrammarFactory::GrammarFactory(std::shared_ptr<const Tokenizer> tokenizer, std::vector<TokenId> eos,
@@ -94,18 +110,15 @@ Result<std::unique_ptr<TokenConstraint>> GrammarFactory::JsonObject() const {
 }
 
 Result<std::unique_ptr<TokenConstraint>> GrammarFactory::JsonSchema(const Json& schema) const {
-  Result<const EbGrammarFactory*> factory = impl_->Factory();
-  if (!factory) {
-    return Fail(factory.error());
-  }
-  const std::string text = DumpJson(schema);
-  EbGrammar* grammar = nullptr;
-  RustBytes error;
-  if (!eb_grammar_new(*factory, AsText(text), &grammar, error.out())) {
-    return Fail(ErrorCode::kInvalidRequest,
-                fmt::format("The JSON schema cannot be used: {}.", error.str()), "response_format");
-  }
-  return std::make_unique<GrammarConstraint>(grammar, impl_->vocab_size);
+  return impl_->Make(EB_GRAMMAR_JSON_SCHEMA, DumpJson(schema), "JSON schema", "response_format");
+}
+
+Result<std::unique_ptr<TokenConstraint>> GrammarFactory::Lark(std::string_view text) const {
+  return impl_->Make(EB_GRAMMAR_LARK, text, "grammar", "grammar");
+}
+
+Result<std::unique_ptr<TokenConstraint>> GrammarFactory::Regex(std::string_view text) const {
+  return impl_->Make(EB_GRAMMAR_REGEX, text, "regular expression", "regex");
 }
 
 }  // namespace chat

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -27,6 +28,10 @@ class GrammarFactory {
   // A JSON schema (response_format json_schema). Errors: kInvalidRequest with what the schema has
   // that cannot be used.
   [[nodiscard]] Result<std::unique_ptr<TokenConstraint>> JsonSchema(const Json& schema) const;
+  // A grammar in llguidance's dialect of Lark. Errors: kInvalidRequest with what is wrong with it.
+  [[nodiscard]] Result<std::unique_ptr<TokenConstraint>> Lark(std::string_view text) const;
+  // A regular expression for the whole text. Errors: as Lark.
+  [[nodiscard]] Result<std::unique_ptr<TokenConstraint>> Regex(std::string_view text) const;
 
  private:
   struct Impl;

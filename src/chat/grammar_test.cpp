@@ -120,6 +120,8 @@ TEST(Grammar, SaysWhatIsWrongWithASchema) {
   const ConstrainedModel model("llama", "<|eot_id|>");
   for (const Json& schema :
        {Json{{"type", "no such type"}}, Json(3), Json{{"$ref", "http://example.com/x"}},
+        Json{{"$ref", "#"}},
+        Json{{"$ref", "#/$defs/a"}, {"$defs", {{"a", {{"$ref", "#/$defs/a"}}}}}},
         Json{{"type", "object"}, {"patternProperties", 7}}}) {
     const auto constraint = model.factory.JsonSchema(schema);
     ASSERT_FALSE(constraint.has_value()) << schema;
@@ -127,6 +129,25 @@ TEST(Grammar, SaysWhatIsWrongWithASchema) {
     EXPECT_EQ(constraint.error().param, "response_format");
     EXPECT_NE(constraint.error().message.find("JSON schema"), std::string::npos);
   }
+}
+
+TEST(Grammar, ASchemaThatRefersToItselfInsideIsRecursiveAndFine) {
+  const ConstrainedModel model("llama", "<|eot_id|>");
+  const Json tree = {{"type", "object"},
+                     {"properties", {{"left", {{"$ref", "#"}}}, {"right", {{"$ref", "#"}}}}},
+                     {"additionalProperties", false}};
+  EXPECT_TRUE(model.factory.JsonSchema(tree).has_value());
+}
+
+TEST(Grammar, LarkAndRegularExpressionsConstrainToo) {
+  const ConstrainedModel model("llama", "<|eot_id|>");
+  const auto lark = model.factory.Lark("start: \"a\"{3} | \"bc\"").value();
+  const std::string text = RandomText(model, *lark, 1, 10);
+  EXPECT_TRUE(text == "aaa" || text == "bc") << text;
+  const auto regex = model.factory.Regex("[0-9]{4}-[0-9]{2}").value();
+  EXPECT_EQ(RandomText(model, *regex, 1, 10).size(), 7U);
+  EXPECT_EQ(model.factory.Lark("start: nowhere").error().code, ErrorCode::kInvalidRequest);
+  EXPECT_EQ(model.factory.Regex("(").error().code, ErrorCode::kInvalidRequest);
 }
 
 }  // namespace
