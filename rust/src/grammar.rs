@@ -133,7 +133,9 @@ pub unsafe extern "C" fn eb_grammar_new(
         let parser = (*factory).factory.create_parser(grammar).map_err(|e| e.to_string())?;
         let mut matcher = Matcher::new(Ok(parser));
         // Some that cannot begin, as a schema that is only a reference to itself, are refused here only.
-        matcher.compute_mask_or_eos().map_err(|e| e.to_string())?;
+        if matcher.compute_mask_or_eos().is_err() {
+            return Err("no text satisfies it".into());
+        }
         *out = Box::into_raw(Box::new(EbGrammar { matcher, eos: (*factory).eos.clone() }));
         Ok(())
     })

@@ -269,7 +269,7 @@ Result<AnthropicConversation> ReadAnthropicConversation(const Json& body) {
                                      : "must have at least one message, got an empty list.");
   }
   AnthropicConversation result;
-  ReadAnthropicTools(fields, result.conversation.tools, result.deferred_tools);
+  ReadAnthropicTools(fields, result.conversation, result.deferred_tools);
   if (const Json* thinking = fields.Object("thinking")) {
     const Json type = thinking->value("type", Json());
     if (type == "enabled" || type == "disabled") {

@@ -111,8 +111,11 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
     return;
   }
   const std::size_t prompt_tokens = prompt->tokens.size();
+  PromptFacts facts = FactsOf(request->input.conversation, prompt->text);
+  std::ranges::move(request->input.deferred_tools,
+                    std::back_inserter(request->input.conversation.tools));
   GenerationInput input = InputOf(std::move(*prompt), std::move(request->input.conversation));
-  std::ranges::move(request->input.deferred_tools, std::back_inserter(input.tools));
+  input.facts = std::move(facts);  // deferred tools are not in the prompt
   const MessageFrame frame{.model = *request->model, .form = request->form, .id = MakeId("msg_")};
   StreamedMessage stream(frame, reply);
   WholeMessage whole(frame);

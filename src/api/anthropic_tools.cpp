@@ -36,18 +36,20 @@ std::optional<Json> ToOpenAi(FieldReader& fields, const Json& tool, const std::s
   if (const Json* schema = reader.Object("input_schema")) {
     function["parameters"] = *schema;
   }
+  const bool strict = reader.Bool("strict").value_or(false);
   if (reader.error()) {
     fields.FailWith(*reader.error());
     return std::nullopt;
   }
-  return Json{{"type", "function"}, {"function", std::move(function)}};
+  return Json{{"type", "function"}, {"function", std::move(function)}, {"strict", strict}};
 }
 
+// Writes `tool_choice` and what it says of parallel calls as OpenAI's fields:
 // {"type": "any"} -> "required", {"type": "tool", "name": N} -> OpenAI's named function.
-Json ChoiceToOpenAi(FieldReader& fields) {
+void ReadChoice(FieldReader& fields, Json& request) {
   const Json* choice = fields.Object("tool_choice");
   if (choice == nullptr) {
-    return nullptr;
+    return;
   }
   FieldReader reader(*choice, "tool_choice.");
   const std::string type = reader.String("type").value_or("");
@@ -62,44 +64,43 @@ Json ChoiceToOpenAi(FieldReader& fields) {
     reader.FailField("type", fmt::format("must be \"auto\", \"any\", \"tool\" or \"none\", got {}.",
                                          DumpJson(type.substr(0, 40))));
   }
+  request["tool_choice"] = std::move(result);
+  request["parallel_tool_calls"] = !reader.Bool("disable_parallel_tool_use").value_or(false);
   if (reader.error()) {
     fields.FailWith(*reader.error());
   }
-  return result;
 }
 
 }  // namespace
 
-void ReadAnthropicTools(FieldReader& fields, std::vector<chat::ToolSpec>& tools,
+void ReadAnthropicTools(FieldReader& fields, chat::Conversation& conversation,
                         std::vector<chat::ToolSpec>& deferred) {
-  Json front = {{"tools", Json::array()}};
-  Json later = {{"tools", Json::array()}};
+  Json all = {{"tools", Json::array()}};
+  std::vector<bool> waits;
   if (const Json* list = fields.Array("tools")) {
     for (std::size_t i = 0; i < list->size(); ++i) {
       const Json& tool = (*list)[i];
       auto converted = ToOpenAi(fields, tool, fmt::format("tools[{}]", i));
       if (converted) {
-        const bool waits = tool.value("defer_loading", Json(false)) == true;
-        (waits ? later : front)["tools"].push_back(std::move(*converted));
+        waits.push_back(tool.value("defer_loading", Json(false)) == true);
+        all["tools"].push_back(std::move(*converted));
       }
     }
   }
-  front["tool_choice"] = ChoiceToOpenAi(fields);
+  ReadChoice(fields, all);
   if (fields.error()) {
     return;
   }
-  FieldReader front_fields(front);
-  FieldReader later_fields(later);
-  auto front_tools = ReadTools(front_fields);
-  auto later_tools = ReadTools(later_fields);
-  for (const auto* read : {&front_tools, &later_tools}) {
-    if (!*read) {
-      fields.FailWith(read->error());
-      return;
-    }
+  FieldReader all_fields(all);
+  Result<OfferedTools> offered = ReadTools(all_fields);
+  if (!offered) {
+    fields.FailWith(offered.error());
+    return;
   }
-  tools = std::move(*front_tools);
-  deferred = std::move(*later_tools);
+  for (std::size_t i = 0; i < offered->tools.size(); ++i) {
+    (waits[i] ? deferred : conversation.tools).push_back(std::move(offered->tools[i]));
+  }
+  conversation.tool_choice = std::move(offered->choice);
 }
 
 }  // namespace api

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/choice_text.h"
+#include "api/constraint.h"
 #include "api/prompt_boundaries.h"
 
 namespace api {
@@ -48,20 +49,6 @@ Result<int> MaxTokens(const ServedModel& model, const GenerationInput& input,
   return static_cast<int>(std::min<std::int64_t>(wanted, std::numeric_limits<int>::max()));
 }
 
-Result<std::unique_ptr<TokenConstraint>> MakeConstraint(const ServedModel& model,
-                                                        const GenerationOptions& options) {
-  using Format = GenerationOptions::Format;
-  if (options.format == Format::kText) {
-    return nullptr;
-  }
-  if (model.grammars == nullptr) {
-    return Fail(ErrorCode::kUnsupported, "This model's output cannot be constrained.",
-                "response_format");
-  }
-  return options.format == Format::kJsonObject ? model.grammars->JsonObject()
-                                               : model.grammars->JsonSchema(options.schema);
-}
-
 Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
                                                      const GenerationInput& input,
                                                      const GenerationOptions& options) {
@@ -74,7 +61,7 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
     const std::vector<std::int64_t> boundaries =
         BoundariesOf(*model.tokenizer, prompt, input.facts);
     for (int choice = 0; choice < options.n; ++choice) {
-      Result<std::unique_ptr<TokenConstraint>> constraint = MakeConstraint(model, options);
+      Result<std::unique_ptr<TokenConstraint>> constraint = MakeConstraint(model, input, options);
       if (!constraint) {
         return Fail(constraint.error());
       }

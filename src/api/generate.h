@@ -40,6 +40,7 @@ struct GenerationInput {
   std::string prompt_tail = {};  // end of the rendered prompt, for the parser
   std::vector<chat::ToolSpec> tools = {};
   PromptFacts facts = {};  // for the log of requests
+  chat::ToolChoice tool_choice = {};
 };
 
 // One token with its text, for logprobs.

@@ -280,7 +280,7 @@ TEST(ChatCompletions, BadFieldsAreRefusedByName) {
   }
 }
 
-TEST(ChatCompletions, AForcedCallIsRefusedAsNotThereYet) {
+TEST(ChatCompletions, NoCallIsDemandedOfAModelWhoseFormatHasNone) {
   ScriptedModel models;
   for (const char* choice :
        {R"("required")", R"({"type": "function", "function": {"name": "f"}})"}) {

@@ -216,11 +216,12 @@ Result<chat::Conversation> ReadConversation(const Json& body) {
     }
     conversation.messages.push_back(std::move(*message));
   }
-  Result<std::vector<chat::ToolSpec>> tools = ReadTools(fields);
-  if (!tools) {
-    return Fail(tools.error());
+  Result<OfferedTools> offered = ReadTools(fields);
+  if (!offered) {
+    return Fail(offered.error());
   }
-  conversation.tools = std::move(*tools);
+  conversation.tools = std::move(offered->tools);
+  conversation.tool_choice = std::move(offered->choice);
   conversation.template_kwargs = ReadTemplateKwargs(fields);
   conversation.continue_final_message = fields.Bool("continue_final_message").value_or(false);
   conversation.add_generation_prompt =

@@ -156,7 +156,9 @@ Result<ResponsesRequest> ReadRequest(ModelManager& models, ResponseStore& store,
   FieldReader fields(body);
   RefuseWhatIsNotThere(fields);
   request.input = InputItems(fields);
-  request.conversation.tools = ReadResponsesTools(fields, request.tools);
+  OfferedTools offered = ReadResponsesTools(fields, request.tools);
+  request.conversation.tools = std::move(offered.tools);
+  request.conversation.tool_choice = std::move(offered.choice);
   request.options = ReadGenerationOptions(fields, *model, api_request);
   request.options.n = 1;
   request.options.max_tokens =

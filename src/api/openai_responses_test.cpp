@@ -207,7 +207,7 @@ TEST(ResponsesInput, ToolsOfEveryKindAreFunctionsToTheModel) {
                         .value();
   FieldReader fields(body);
   ResponsesTools tools;
-  const auto specs = ReadResponsesTools(fields, tools);
+  const auto specs = ReadResponsesTools(fields, tools).tools;
   ASSERT_EQ(specs.size(), 3U);
   EXPECT_EQ(specs[1].name, "patch");
   EXPECT_NE(specs[1].description.find("start: /.+/"), std::string::npos);

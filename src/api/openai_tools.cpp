@@ -30,6 +30,7 @@ std::optional<chat::ToolSpec> ReadTool(FieldReader& fields, const std::string& n
   chat::ToolSpec spec;
   spec.name = inner.String("name").value_or("");
   spec.description = inner.String("description").value_or("");
+  spec.strict = inner.Bool("strict").value_or(tool.Bool("strict").value_or(false));
   if (spec.name.empty()) {
     inner.FailField("name", "must be the name of the function.");
   }
@@ -37,6 +38,7 @@ std::optional<chat::ToolSpec> ReadTool(FieldReader& fields, const std::string& n
     spec.parameters = *parameters;
   }
   spec.original = json;
+  spec.original.erase("strict");  // of other protocols' tools, which templates do not print
   for (const FieldReader* reader : {&tool, &inner}) {
     if (reader->error()) {
       fields.FailWith(*reader->error());
@@ -50,15 +52,8 @@ bool IsOffered(const std::vector<chat::ToolSpec>& tools, std::string_view name) 
   return std::ranges::any_of(tools, [&](const chat::ToolSpec& tool) { return tool.name == name; });
 }
 
-void RefuseForcedCall(FieldReader& fields) {
-  fields.FailWith({.code = ErrorCode::kUnsupported,
-                   .message = "`tool_choice` cannot force a call yet; use \"auto\" or \"none\".",
-                   .param = "tool_choice"});
-}
-
 // {"type": "function", "function": {"name": ...}}
-void ReadNamedChoice(FieldReader& fields, const Json& choice,
-                     const std::vector<chat::ToolSpec>& tools) {
+void ReadNamedChoice(FieldReader& fields, const Json& choice, OfferedTools& offered) {
   const auto function = choice.find("function");
   const bool nested = function != choice.end() && function->is_object();
   const Json& holder = nested ? *function : choice;
@@ -70,16 +65,43 @@ void ReadNamedChoice(FieldReader& fields, const Json& choice,
     return;
   }
   const auto& text = name->get_ref<const std::string&>();
-  if (!IsOffered(tools, text)) {
+  if (!IsOffered(offered.tools, text)) {
     fields.FailField("tool_choice", fmt::format("names the function {}, which is not in `tools`.",
                                                 DumpJson(text.substr(0, 80))));
     return;
   }
-  RefuseForcedCall(fields);
+  offered.choice.must_call = true;
+  offered.choice.names = {text};
+}
+
+// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}
+void ReadAllowedTools(FieldReader& fields, const Json& choice, OfferedTools& offered) {
+  FieldReader outer(choice, "tool_choice.");
+  const Json* nested = outer.Object("allowed_tools");
+  FieldReader inner(nested == nullptr ? choice : *nested, "tool_choice.allowed_tools.");
+  offered.choice.must_call = inner.String("mode").value_or("auto") == "required";
+  const Json* list = inner.Array("tools");
+  for (const Json& tool : list == nullptr ? Json::array() : *list) {
+    const Json function = tool.value("function", tool);
+    const Json name = function.value("name", Json());
+    if (!name.is_string() || !IsOffered(offered.tools, name.get_ref<const std::string&>())) {
+      inner.FailField("tools", "must name functions that are in `tools`.");
+      break;
+    }
+    offered.choice.names.push_back(name.get<std::string>());
+  }
+  if (list == nullptr || list->empty()) {
+    inner.FailField("tools", "must be a list of at least one function.");
+  }
+  for (const FieldReader* reader : {&outer, &inner}) {
+    if (reader->error()) {
+      fields.FailWith(*reader->error());
+    }
+  }
 }
 
 // Returns whether tools are shown.
-bool ReadChoice(FieldReader& fields, const std::vector<chat::ToolSpec>& tools) {
+bool ReadChoice(FieldReader& fields, OfferedTools& offered) {
   const Json* choice = fields.Find("tool_choice");
   if (choice == nullptr || *choice == "auto") {
     return true;
@@ -87,41 +109,44 @@ bool ReadChoice(FieldReader& fields, const std::vector<chat::ToolSpec>& tools) {
   if (*choice == "none") {
     return false;
   }
-  if (choice->is_object()) {
-    ReadNamedChoice(fields, *choice, tools);
+  if (choice->is_object() && choice->value("type", Json()) == "allowed_tools") {
+    ReadAllowedTools(fields, *choice, offered);
+  } else if (choice->is_object()) {
+    ReadNamedChoice(fields, *choice, offered);
   } else if (*choice != "required") {
     fields.FailField("tool_choice",
                      fmt::format("must be \"none\", \"auto\", \"required\" or an object that names "
                                  "a function, got {}.",
                                  choice->is_string() ? DumpJson(*choice).substr(0, 40)
                                                      : std::string(KindOf(*choice))));
-  } else if (tools.empty()) {
+  } else if (offered.tools.empty()) {
     fields.FailField("tool_choice", "is \"required\", but `tools` offers no function.");
   } else {
-    RefuseForcedCall(fields);
+    offered.choice.must_call = true;
   }
-  return false;
+  return true;
 }
 
 }  // namespace
 
-Result<std::vector<chat::ToolSpec>> ReadTools(FieldReader& fields) {
-  std::vector<chat::ToolSpec> tools;
+Result<OfferedTools> ReadTools(FieldReader& fields) {
+  OfferedTools offered;
   if (const Json* list = fields.Array("tools")) {
     for (std::size_t i = 0; i < list->size(); ++i) {
       if (auto tool = ReadTool(fields, fmt::format("tools[{}]", i), (*list)[i])) {
-        tools.push_back(std::move(*tool));
+        offered.tools.push_back(std::move(*tool));
       }
     }
   }
-  const bool shown = ReadChoice(fields, tools);
+  const bool shown = ReadChoice(fields, offered);
+  offered.choice.one_call = !fields.Bool("parallel_tool_calls").value_or(true);
   if (fields.error()) {
     return Fail(*fields.error());
   }
   if (!shown) {
-    tools.clear();
+    offered.tools.clear();
   }
-  return tools;
+  return offered;
 }
 
 }  // namespace api

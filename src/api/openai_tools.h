@@ -7,8 +7,13 @@
 
 namespace api {
 
-// `tools` and `tool_choice`: the tools that are shown to the model (none with tool_choice "none").
-// Errors: kInvalidRequest; kUnsupported for a forced call.
-[[nodiscard]] Result<std::vector<chat::ToolSpec>> ReadTools(FieldReader& fields);
+// The tools that are shown to the model (none with tool_choice "none") and which it may call.
+struct OfferedTools {
+  std::vector<chat::ToolSpec> tools = {};
+  chat::ToolChoice choice = {};
+};
+
+// `tools`, `tool_choice` and `parallel_tool_calls`. Errors: kInvalidRequest.
+[[nodiscard]] Result<OfferedTools> ReadTools(FieldReader& fields);
 
 }  // namespace api

@@ -55,6 +55,7 @@ GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversa
   input.facts = FactsOf(conversation, prompt.text);
   input.prompts.push_back(std::move(prompt.tokens));
   input.tools = std::move(conversation.tools);
+  input.tool_choice = std::move(conversation.tool_choice);
   return input;
 }
 

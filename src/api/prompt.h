@@ -18,7 +18,7 @@ namespace api {
 [[nodiscard]] Result<std::vector<TokenId>> EncodeMessages(const Json& body,
                                                           const ServedModel& model);
 
-// A rendered conversation, as what to go on from.
+// A rendered conversation, with its tools and which of them may be called, as what to go on from.
 [[nodiscard]] GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversation);
 
 }  // namespace api

@@ -187,7 +187,9 @@ class ToolConverter {
     if (!description.empty()) {
       function["description"] = description;
     }
-    converted_.push_back({{"type", "function"}, {"function", std::move(function)}});
+    converted_.push_back({{"type", "function"},
+                          {"function", std::move(function)},
+                          {"strict", reader.Bool("strict").value_or(false)}});
     tools_.emplace(visible, std::move(tool));
   }
 
@@ -207,7 +209,13 @@ class ToolConverter {
   Json converted_ = Json::array();
 };
 
-// {"type": "function" or "custom", "name": N} -> the chat API's named function.
+// The function by which the model knows the tool {"type": ..., "name": N}.
+Json NamedFunction(FieldReader& tool) {
+  return {{"name",
+           VisibleName(tool.String("namespace").value_or(""), tool.String("name").value_or(""))}};
+}
+
+// A tool_choice with the chat API's names.
 Json ChoiceToChat(FieldReader& fields) {
   const Json* choice = fields.Find("tool_choice");
   if (choice == nullptr || !choice->is_object()) {
@@ -217,12 +225,17 @@ Json ChoiceToChat(FieldReader& fields) {
   const std::string type = reader.String("type").value_or("");
   Json result = "auto";
   if (type == "function" || type == "custom") {
-    result = {{"type", "function"},
-              {"function",
-               {{"name", VisibleName(reader.String("namespace").value_or(""),
-                                     reader.String("name").value_or(""))}}}};
+    result = {{"type", "function"}, {"function", NamedFunction(reader)}};
   } else if (type == "allowed_tools") {
-    result = reader.String("mode").value_or("auto");
+    Json names = Json::array();
+    const Json* list = reader.Array("tools");
+    for (const Json& tool : list == nullptr ? Json::array() : *list) {
+      if (tool.is_object() && tool.contains("name")) {  // those of OpenAI's own servers have none
+        FieldReader named(tool);
+        names.push_back({{"function", NamedFunction(named)}});
+      }
+    }
+    result = {{"type", type}, {"mode", reader.String("mode").value_or("auto")}, {"tools", names}};
   }
   if (reader.error()) {
     fields.FailWith(*reader.error());
@@ -232,7 +245,7 @@ Json ChoiceToChat(FieldReader& fields) {
 
 }  // namespace
 
-std::vector<chat::ToolSpec> ReadResponsesTools(FieldReader& fields, ResponsesTools& tools) {
+OfferedTools ReadResponsesTools(FieldReader& fields, ResponsesTools& tools) {
   ToolConverter converter(fields, tools);
   if (const Json* list = fields.Array("tools")) {
     for (std::size_t i = 0; i < list->size(); ++i) {
@@ -240,16 +253,19 @@ std::vector<chat::ToolSpec> ReadResponsesTools(FieldReader& fields, ResponsesToo
     }
   }
   Json chat_form = {{"tools", converter.Take()}, {"tool_choice", ChoiceToChat(fields)}};
+  if (const Json* parallel = fields.Find("parallel_tool_calls")) {
+    chat_form["parallel_tool_calls"] = *parallel;
+  }
   if (fields.error()) {
     return {};
   }
   FieldReader chat_fields(chat_form);
-  Result<std::vector<chat::ToolSpec>> specs = ReadTools(chat_fields);
-  if (!specs) {
-    fields.FailWith(specs.error());
+  Result<OfferedTools> offered = ReadTools(chat_fields);
+  if (!offered) {
+    fields.FailWith(offered.error());
     return {};
   }
-  return std::move(*specs);
+  return std::move(*offered);
 }
 
 Result<std::vector<chat::Message>> ReadResponsesItems(const std::string& instructions,

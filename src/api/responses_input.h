@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "api/openai_tools.h"
 #include "api/validation.h"
 #include "chat/conversation.h"
 
@@ -23,8 +24,7 @@ using ResponsesTools = std::map<std::string, ResponsesTool>;
 // `tools` and `tool_choice` as the model is offered them. A custom tool is a function with the one
 // string `input`; tools of a namespace are functions NAMESPACE__NAME; what only OpenAI's servers
 // can run is left out with a warning in the log. Faults are recorded in `fields`.
-[[nodiscard]] std::vector<chat::ToolSpec> ReadResponsesTools(FieldReader& fields,
-                                                             ResponsesTools& tools);
+[[nodiscard]] OfferedTools ReadResponsesTools(FieldReader& fields, ResponsesTools& tools);
 
 // `instructions` and the items of `earlier` and `input` (a list of items) as messages: what one
 // reply was made of becomes one assistant message again. Errors (kInvalidRequest) name the item.

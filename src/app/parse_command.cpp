@@ -57,11 +57,11 @@ Result<ParseCase> ReadCase(const std::string& text, const std::string& format) {
   }
   read.prompt_tail = fields.String("prompt_tail").value_or("");
   read.cut = fields.String("finish") == "length";
-  Result<std::vector<chat::ToolSpec>> tools = api::ReadTools(fields);
-  if (!tools) {
-    return Fail(tools.error());
+  Result<api::OfferedTools> offered = api::ReadTools(fields);
+  if (!offered) {
+    return Fail(offered.error());
   }
-  read.tools = std::move(*tools);
+  read.tools = std::move(offered->tools);
   Result<std::vector<std::string>> chunks = ReadText(*line);
   if (!chunks) {
     return Fail(chunks.error());

@@ -31,13 +31,22 @@ struct Message {
 struct ToolSpec {
   std::string name{};
   std::string description{};
-  Json parameters{};  // JSON schema; null when the client sent none
-  Json original{};    // the tool as an OpenAI-style object, which templates print
+  Json parameters{};    // JSON schema; null when the client sent none
+  bool strict = false;  // its arguments must fit the schema exactly
+  Json original{};      // the tool as an OpenAI-style object, which templates print
+};
+
+// Which of the tools the reply may or must call.
+struct ToolChoice {
+  bool must_call = false;
+  bool one_call = false;             // no more than one
+  std::vector<std::string> names{};  // these only; empty: any
 };
 
 struct Conversation {
   std::vector<Message> messages{};  // not empty
   std::vector<ToolSpec> tools{};
+  ToolChoice tool_choice{};
   Json template_kwargs = Json::object();  // chat_template_kwargs: enable_thinking, ...
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the last assistant message is left open

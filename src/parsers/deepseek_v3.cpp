@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -64,12 +67,31 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  // Either of the two ways of V3 and of V3.1.
+  const std::string arguments = JsonArguments(grammar, tool);
+  const std::string v3 = fmt::format("function{}{}\n```json\n", kSeparator, tool.name);
+  const std::string v31 = fmt::format("{}{}", tool.name, kSeparator);
+  return fmt::format(R"({} ({} {} "\n```" | {} {}) {})", grammar.Text(kCallBegin), grammar.Text(v3),
+                     arguments, grammar.Text(v31), arguments, grammar.Text(kCallEnd));
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = kCallsBegin,
+          .opener = kCallsBegin,
+          .separator = "\n",
+          .closer = kCallsEnd,
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "deepseek_v3",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::deepseek_v3

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_tagged_call.h"
 
@@ -32,12 +33,36 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+constexpr CallTagTexts kTexts{.name_opener = "<\uFF5CDSML\uFF5Cinvoke name=\"",
+                              .name_closer = "\">\n",
+                              .parameter_opener = "<\uFF5CDSML\uFF5Cparameter name=\"",
+                              .parameter_closer = ">",
+                              .before_closer = "",
+                              .value_closer = "</\uFF5CDSML\uFF5Cparameter>",
+                              .after_closer = "\n",
+                              .call_closer = "</\uFF5CDSML\uFF5Cinvoke>",
+                              .attributes = true};
+
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return TaggedCall(grammar, tool, kTexts);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<\uFF5CDSML\uFF5Cfunction_calls>",
+          .opener = "<\uFF5CDSML\uFF5Cfunction_calls>\n",
+          .separator = "\n",
+          .closer = "\n</\uFF5CDSML\uFF5Cfunction_calls>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "deepseek_v32",
 
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::deepseek_v32

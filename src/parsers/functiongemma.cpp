@@ -1,4 +1,5 @@
 #include "parsers/shared_brace_call.h"
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 
 namespace parsers::functiongemma {
@@ -24,12 +25,25 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return BraceCall(grammar, tool, kBraces.quote);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<start_function_call>",
+          .opener = "<start_function_call>call:",
+          .separator = "<end_function_call><start_function_call>call:",
+          .closer = "<end_function_call>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "functiongemma",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls};
 
 }  // namespace parsers::functiongemma

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_python_call.h"
@@ -32,6 +33,11 @@ Task<bool> ReadFenced(CallContext& context) {
   co_return called;
 }
 
+// As a prompt that describes tools asks for it (chat/tools_as_text.h).
+Task<bool> ReadTagged(CallContext& context) {
+  return ReadWrappedJsonCalls(context, "</tool_call>");
+}
+
 // ```tool_code: one Python call, perhaps inside print().
 Task<bool> ReadCode(CallContext& context) {
   constexpr static std::string_view kPrint = "print(";
@@ -57,6 +63,7 @@ Task<bool> ReadCode(CallContext& context) {
 }
 
 constexpr CallOpener kOpeners[] = {
+    {.literal = "<tool_call>", .read = &ReadTagged},
     {.literal = "```tool_code", .read = &ReadCode, .only_at_start = true},
     {.literal = "```tool_call", .read = &ReadFenced, .only_at_start = true},
     {.literal = "```json", .read = &ReadFenced, .only_at_start = true},
@@ -75,12 +82,15 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+CallForm Calls(const GrammarWriter& /*grammar*/) { return TaggedJsonForm(); }
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "gemma3",
                                             .aliases = kAliases,
 
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls};
 
 }  // namespace parsers::gemma3

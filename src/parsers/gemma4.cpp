@@ -1,4 +1,5 @@
 #include "parsers/shared_brace_call.h"
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 
 namespace parsers::gemma4 {
@@ -26,12 +27,26 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return BraceCall(grammar, tool, kBraces.quote);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<|tool_call>",
+          .opener = "<|tool_call>call:",
+          .separator = "<tool_call|><|tool_call>call:",
+          .closer = "<tool_call|>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "gemma4",
 
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kReasoning};
 
 }  // namespace parsers::gemma4

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_tagged_call.h"
 
@@ -31,9 +32,35 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+constexpr CallTagTexts kTexts{.name_opener = "",
+                              .name_closer = "\n",
+                              .parameter_opener = "<arg_key>",
+                              .parameter_closer = "</arg_key>\n<arg_value>",
+                              .before_closer = "",
+                              .value_closer = "</arg_value>",
+                              .after_closer = "\n",
+                              .call_closer = ""};
+
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return TaggedCall(grammar, tool, kTexts);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<tool_call>",
+          .opener = "<tool_call>",
+          .separator = "</tool_call>\n<tool_call>",
+          .closer = "</tool_call>",
+          .call = &CallText};
+}
+
 }  // namespace
 
-extern constinit const ParserFormat kFormat{
-    .name = "glm4", .aliases = kAliases, .markers = kMarkers, .matches = &Matches, .make = &Make};
+extern constinit const ParserFormat kFormat{.name = "glm4",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::glm4

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -24,12 +25,29 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return JsonCall(grammar, tool);
+}
+
+CallForm Calls(const GrammarWriter& grammar) {
+  if (!grammar.HasToken("<|tool_call|>")) {
+    return TaggedJsonForm();
+  }
+  return {.trigger = "<|tool_call|>",
+          .opener = "<|tool_call|>[",
+          .separator = ", ",
+          .closer = "]",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "granite",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::granite

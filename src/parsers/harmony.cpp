@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -149,12 +152,41 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options, &ReadMessages);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return grammar.Text("<|channel|>commentary to=functions." + tool.name +
+                      " <|constrain|>json<|message|>") +
+         " " + JsonArguments(grammar, tool);
+}
+
+// Thoughts and words to the user, each a message, then the calls or the answer.
+std::string MessageText(GrammarWriter& grammar, const std::string& calls,
+                        const std::string& answer) {
+  constexpr std::string_view kNext = "<|end|><|start|>assistant";
+  const std::string thought =
+      fmt::format("{} {}", grammar.Text("<|channel|>analysis<|message|>"), grammar.Until(kNext));
+  if (grammar.rules().must_call) {
+    return fmt::format("({})* {}", thought, calls);
+  }
+  const std::string words =
+      fmt::format("{} {}", grammar.Text("<|channel|>commentary<|message|>"), grammar.Until(kNext));
+  const std::string last =
+      fmt::format("{} {}", grammar.Text("<|channel|>final<|message|>"), answer);
+  return calls.empty() ? fmt::format("({} | {})* {}", thought, words, last)
+                       : fmt::format("({} | {})* ({} | {})", thought, words, calls, last);
+}
+
+// What ends a call ends the text.
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.one_only = true, .call = &CallText, .message = &MessageText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "harmony",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls};
 
 }  // namespace parsers::harmony

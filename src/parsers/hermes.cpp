@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -28,9 +29,16 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+CallForm Calls(const GrammarWriter& /*grammar*/) { return TaggedJsonForm(); }
+
 }  // namespace
 
-extern constinit const ParserFormat kFormat{
-    .name = "hermes", .aliases = kAliases, .markers = kMarkers, .matches = &Matches, .make = &Make};
+extern constinit const ParserFormat kFormat{.name = "hermes",
+                                            .aliases = kAliases,
+                                            .markers = kMarkers,
+                                            .matches = &Matches,
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::hermes

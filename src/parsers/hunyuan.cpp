@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -69,12 +70,39 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options, &ReadHunyuan);
 }
 
+std::string ListedCall(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return JsonCall(grammar, tool);
+}
+
+std::string NamedCall(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return grammar.Text("<tool_call>" + tool.name + "<tool_sep>\n```json\n") + " " +
+         JsonArguments(grammar, tool) + " " + grammar.Text("\n```\n</tool_call>");
+}
+
+// Models with a separator of their own use it.
+CallForm Calls(const GrammarWriter& grammar) {
+  if (grammar.HasToken("<tool_sep>")) {
+    return {.trigger = "<tool_calls>",
+            .opener = "<tool_calls>",
+            .separator = "\n",
+            .closer = "</tool_calls>",
+            .call = &NamedCall};
+  }
+  return {.trigger = "<tool_calls>",
+          .opener = "<tool_calls>[",
+          .separator = ", ",
+          .closer = "]</tool_calls>",
+          .call = &ListedCall};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "hunyuan",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::hunyuan

@@ -1,6 +1,7 @@
 #include <optional>
 #include <string>
 
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -58,12 +59,27 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return grammar.Text(std::string(kCallBegin) + std::string(kPrefix) + tool.name + ":") +
+         " /[0-9]{1,3}/ " + grammar.Text(kArguments) + " " + JsonArguments(grammar, tool) + " " +
+         grammar.Text("<|tool_call_end|>");
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<|tool_calls_section_begin|>",
+          .opener = "<|tool_calls_section_begin|>",
+          .closer = "<|tool_calls_section_end|>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "kimi_k2",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::kimi_k2

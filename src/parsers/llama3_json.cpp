@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -50,12 +51,20 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return JsonCall(grammar, tool, "parameters");
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) { return {.separator = "; ", .call = &CallText}; }
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "llama3_json",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::llama3_json

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_python_call.h"
 
@@ -35,12 +36,21 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return PythonCallText(grammar, tool);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.opener = "[", .separator = ", ", .closer = "]", .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "llama3_pythonic",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls};
 
 }  // namespace parsers::llama3_pythonic

@@ -21,6 +21,8 @@ extern constinit const ParserFormat kFormat{.name = "minimax_m2",
                                             .aliases = kAliases,
                                             .markers = kMinimaxMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &MinimaxCalls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::minimax_m2

@@ -241,6 +241,8 @@ extern constinit const ParserFormat kFormat{.name = "minimax_tagless",
                                             .aliases = kAliases,
                                             .markers = kMinimaxMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &MinimaxCalls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::minimax_tagless

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_json_call.h"
 #include "parsers/shared_machine.h"
 
@@ -54,12 +55,36 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+std::string ListedCall(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return JsonCall(grammar, tool);
+}
+
+std::string NamedCall(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return grammar.Text(tool.name + "[ARGS]") + " " + JsonArguments(grammar, tool);
+}
+
+CallForm Calls(const GrammarWriter& grammar) {
+  if (grammar.HasToken("[ARGS]")) {
+    return {.trigger = "[TOOL_CALLS]",
+            .opener = "[TOOL_CALLS]",
+            .separator = "[TOOL_CALLS]",
+            .call = &NamedCall};
+  }
+  return {.trigger = "[TOOL_CALLS]",
+          .opener = "[TOOL_CALLS][",
+          .separator = ", ",
+          .closer = "]",
+          .call = &ListedCall};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "mistral",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kReasoning};
 
 }  // namespace parsers::mistral

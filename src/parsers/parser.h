@@ -2,10 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/token_constraint.h"
 #include "chat/conversation.h"
 #include "chat/stream_event.h"
 
@@ -33,6 +36,49 @@ struct ParserOptions {
   std::string_view prompt_tail;  // end of the rendered prompt: tells whether a think block is open
 };
 
+struct ReasoningTags {
+  std::string_view opener;
+  std::string_view closer;
+};
+
+// A token that no ordinary text is encoded to.
+struct SpecialToken {
+  TokenId id = 0;
+  std::string_view text = {};
+};
+
+// What a reply may be: calls, an answer, and before them its reasoning.
+struct ReplyRules {
+  std::vector<chat::ToolSpec> tools = {};  // that may be called
+  bool must_call = false;                  // calls and nothing else; REQUIRES: tools
+  bool one_call = false;                   // no more than one
+  std::string answer = {};  // an expression of the grammar for the answer; empty: any text
+  std::vector<SpecialToken> special_tokens =
+      {};                               // of the vocabulary, but for those that end a text
+  std::string_view prompt_tail = {};    // as in ParserOptions
+  std::string_view chat_template = {};  // tells whether the model reasons
+};
+
+class GrammarWriter;  // shared_grammar_writer.h
+
+// How a format writes its calls: OPENER CALL (SEPARATOR CALL)* CLOSER.
+struct CallForm {
+  // What nothing but calls begins with: a beginning of the opener. Empty: calls stand at the
+  // message's beginning only, and only the name of an offered tool tells them from text.
+  std::string_view trigger = {};
+  std::string_view opener = {};
+  std::string_view separator = {};
+  std::string_view closer = {};
+  bool one_only = false;  // the format has no second call in a message
+  // One call of that tool as an expression of the grammar, its arguments valid to the schema.
+  // nullptr: the format has no calls.
+  std::string (*call)(GrammarWriter& grammar, const chat::ToolSpec& tool) = nullptr;
+  // Of formats that frame the whole message: the message as an expression, from those for its
+  // calls (may be empty) and its answer.
+  std::string (*message)(GrammarWriter& grammar, const std::string& calls,
+                         const std::string& answer) = nullptr;
+};
+
 // The whole contract of a format's file: parsers/<name>.cpp defines
 //   namespace parsers::<file name> { extern constinit const ParserFormat kFormat{...}; }
 struct ParserFormat {
@@ -44,7 +90,19 @@ struct ParserFormat {
   // Is this the wire format of a model with that chat template?
   bool (*matches)(std::string_view chat_template);
   std::unique_ptr<StreamParser> (*make)(const ParserOptions& options);
+  // How calls are written, for constrained output.
+  CallForm (*calls)(const GrammarWriter& grammar);
+  std::span<const ReasoningTags> reasoning = {};
 };
+
+// The grammar (llguidance's Lark) of replies that keep the rules in this format. Where any text may
+// be the answer and calls are not required, the grammar wakes at the format's trigger: from there
+// on a call can only be well-formed. Nothing when the format has no calls and any answer will do.
+[[nodiscard]] std::optional<std::string> ReplyGrammar(const ParserFormat& format,
+                                                      const ReplyRules& rules);
+
+// A JSON value valid to `schema` as an expression of such a grammar.
+[[nodiscard]] std::string JsonExpression(Json schema);
 
 // Every format, in file-name order.
 [[nodiscard]] std::span<const ParserFormat* const> All();

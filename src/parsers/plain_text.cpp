@@ -21,9 +21,11 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& /*options*/) {
   return std::make_unique<PlainText>();
 }
 
+CallForm Calls(const GrammarWriter& /*grammar*/) { return {}; }
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{
-    .name = "plain_text", .matches = &Matches, .make = &Make};
+    .name = "plain_text", .matches = &Matches, .make = &Make, .calls = &Calls};
 
 }  // namespace parsers::plain_text

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_tagged_call.h"
 
@@ -32,12 +33,35 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+constexpr CallTagTexts kTexts{.name_opener = "<function=",
+                              .name_closer = ">\n",
+                              .parameter_opener = "<parameter=",
+                              .parameter_closer = ">\n",
+                              .before_closer = "\n",
+                              .value_closer = "</parameter>",
+                              .after_closer = "\n",
+                              .call_closer = "</function>"};
+
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return TaggedCall(grammar, tool, kTexts);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<tool_call>",
+          .opener = "<tool_call>\n",
+          .separator = "\n</tool_call>\n<tool_call>\n",
+          .closer = "\n</tool_call>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "qwen3_coder",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::qwen3_coder

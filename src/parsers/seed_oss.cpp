@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_tagged_call.h"
 
@@ -32,12 +33,35 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+constexpr CallTagTexts kTexts{.name_opener = "<function=",
+                              .name_closer = ">\n",
+                              .parameter_opener = "<parameter=",
+                              .parameter_closer = ">",
+                              .before_closer = "",
+                              .value_closer = "</parameter>",
+                              .after_closer = "\n",
+                              .call_closer = "</function>"};
+
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return TaggedCall(grammar, tool, kTexts);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {.trigger = "<seed:tool_call>",
+          .opener = "<seed:tool_call>\n",
+          .separator = "\n</seed:tool_call>\n<seed:tool_call>\n",
+          .closer = "\n</seed:tool_call>",
+          .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "seed_oss",
                                             .aliases = kAliases,
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kReasoning};
 
 }  // namespace parsers::seed_oss

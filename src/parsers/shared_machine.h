@@ -31,11 +31,6 @@ struct CallOpener {
   bool only_at_start = false;  // nothing but reasoning and white space before it, or another call
 };
 
-struct ReasoningTags {
-  std::string_view opener;
-  std::string_view closer;
-};
-
 // A wire format that is text with marked blocks of reasoning and of calls in it.
 struct Syntax {
   std::span<const ReasoningTags> reasoning{};

@@ -9,5 +9,6 @@ inline constexpr std::string_view kMinimaxMarkers[] = {
 
 // <minimax:tool_call> with <invoke>s in it; <think>.
 [[nodiscard]] const Syntax& MinimaxSyntax();
+[[nodiscard]] CallForm MinimaxCalls(const GrammarWriter& grammar);
 
 }  // namespace parsers

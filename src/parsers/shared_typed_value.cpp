@@ -109,6 +109,12 @@ bool IsStringOnly(const Json* schema) {
   return types == Types{"string"};
 }
 
+bool MayBeString(const Json& schema) {
+  Types types;
+  AddTypes(schema, types);
+  return types.empty() || types.contains("string");
+}
+
 std::string TypedJson(std::string_view text, const Json* schema) {
   Types types;
   if (schema != nullptr) {

@@ -13,6 +13,9 @@ namespace parsers {
 // Does the schema allow strings and nothing else (as one without a type does)?
 [[nodiscard]] bool IsStringOnly(const Json* schema);
 
+// Does the schema allow strings, perhaps among others (as one without a type does)?
+[[nodiscard]] bool MayBeString(const Json& schema);
+
 // What a text says as a value of the schema, as JSON text: a string stays the string it is where
 // the schema allows strings; else a number, boolean, null, list or object of an allowed type. A
 // text that is none of what the schema allows stays a string: the call is not lost.

@@ -1,3 +1,4 @@
+#include "parsers/shared_call_grammar.h"
 #include "parsers/shared_machine.h"
 #include "parsers/shared_tagged_call.h"
 
@@ -53,12 +54,39 @@ std::unique_ptr<StreamParser> Make(const ParserOptions& options) {
   return MakeMachine(kSyntax, options);
 }
 
+constexpr CallTagTexts kTexts{.name_opener = "<steptml:invoke name=\"",
+                              .name_closer = "\">",
+                              .parameter_opener = "<steptml:parameter name=\"",
+                              .parameter_closer = "\">",
+                              .before_closer = "",
+                              .value_closer = "</steptml:parameter>",
+                              .after_closer = "",
+                              .call_closer = "</steptml:invoke>"};
+
+std::string CallText(GrammarWriter& grammar, const chat::ToolSpec& tool) {
+  return TaggedCall(grammar, tool, kTexts);
+}
+
+CallForm Calls(const GrammarWriter& /*grammar*/) {
+  return {
+      .trigger = "<\uFF5Ctool_calls_begin\uFF5C>",
+      .opener =
+          "<\uFF5Ctool_calls_begin\uFF5C><\uFF5Ctool_call_begin\uFF5C>function<\uFF5Ctool_"
+          "sep\uFF5C>",
+      .separator =
+          "<\uFF5Ctool_call_end\uFF5C><\uFF5Ctool_call_begin\uFF5C>function<\uFF5Ctool_sep\uFF5C>",
+      .closer = "<\uFF5Ctool_call_end\uFF5C><\uFF5Ctool_calls_end\uFF5C>",
+      .call = &CallText};
+}
+
 }  // namespace
 
 extern constinit const ParserFormat kFormat{.name = "step3",
 
                                             .markers = kMarkers,
                                             .matches = &Matches,
-                                            .make = &Make};
+                                            .make = &Make,
+                                            .calls = &Calls,
+                                            .reasoning = kThinkTags};
 
 }  // namespace parsers::step3
