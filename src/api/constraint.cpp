@@ -34,8 +34,12 @@ std::string AnswerExpression(const GenerationOptions& options) {
 
 parsers::ReplyRules Rules(const ServedModel& model, const GenerationInput& input,
                           const GenerationOptions& options) {
-  parsers::ReplyRules rules{.must_call = input.tool_choice.must_call,
-                            .one_call = input.tool_choice.one_call,
+  const bool must_call = input.tool_choice.must_call;
+  // A model that has never seen tools calls the same one again and again when it may.
+  const bool one_call =
+      input.tool_choice.one_call || (must_call && !model.chat_template->shows_tools());
+  parsers::ReplyRules rules{.must_call = must_call,
+                            .one_call = one_call,
                             .answer = AnswerExpression(options),
                             .prompt_tail = input.prompt_tail,
                             .chat_template = model.chat_template->source()};

@@ -58,7 +58,7 @@ struct FormatModel {
     json["added_tokens"] = added;
     files.tokenizer_json = json.dump();
     files.eos_token = "<|im_end|>";
-    files.chat_template = "{{ messages }}";
+    files.chat_template = "{{ tools }}{{ messages }}";
     served.tokenizer = chat::Tokenizer::Load(files).value();
     served.chat_template = chat::ChatTemplate::Load(files, "", served.tokenizer).value();
     served.eos_ids = {served.tokenizer->Find("<|im_end|>")};

@@ -210,6 +210,11 @@ bool ChatTemplate::is_fallback() const { return impl_->is_fallback; }
 
 const std::string& ChatTemplate::source() const { return impl_->main.source; }
 
+bool ChatTemplate::shows_tools() const {
+  return impl_->main.habits.shows_tools ||
+         (impl_->tool_use.has_value() && impl_->tool_use->habits.shows_tools);
+}
+
 Conversation ChatTemplate::Adapted(const Conversation& conversation) const {
   const TemplateHabits& habits = impl_->For(conversation).habits;
   return habits.shows_tools || !UsesTools(conversation)

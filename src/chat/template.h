@@ -34,6 +34,9 @@ class ChatTemplate {
   [[nodiscard]] bool is_fallback() const;
   [[nodiscard]] const std::string& source() const;
 
+  // Does it print the tools that it is given?
+  [[nodiscard]] bool shows_tools() const;
+
   // The conversation as this template can show it: where it has nothing for tools, they stand in
   // the text (tools_as_text.h).
   [[nodiscard]] Conversation Adapted(const Conversation& conversation) const;
