@@ -203,6 +203,58 @@ TEST(ParserConformance, WithoutToolsEverythingIsText) {
   }
 }
 
+// How much of a reply without tags is taken for reasoning, and how much for the answer.
+struct Split {
+  std::string reasoning;
+  std::string content;
+};
+Split ReadTagless(const std::string& text) {
+  Split split;
+  const EventSink take = [&](const chat::StreamEvent& event) {
+    if (const auto* reasoning = std::get_if<chat::ReasoningDelta>(&event)) {
+      split.reasoning += reasoning->text;
+    } else if (const auto* content = std::get_if<chat::TextDelta>(&event)) {
+      split.content += content->text;
+    }
+  };
+  const auto parser = FindFormat("minimax_tagless")->make({});
+  parser->Feed(text, take);
+  parser->Finish(/*cut=*/false, take);
+  return split;
+}
+
+TEST(MinimaxTagless, HardlyAnyOpeningIsTakenForTheOtherKind) {
+  const std::vector<std::string> answers = {
+      "The answer is 42.",      "Here is what you asked for:",    "Sure, this is how it works.",
+      "Hello! How can I help?", "1. Open the file.\n2. Read it.", "```python\nprint(1)\n```"};
+  std::ifstream file(std::string(EMBERBANK_SOURCE_DIR) + "/tests/fixtures/minimax_openings.jsonl");
+  int n_reasoning = 0;
+  int n_answers = 0;
+  std::vector<std::string> leaks;
+  std::vector<std::string> misfires;
+  for (std::string line; std::getline(file, line);) {
+    const Json opening = Json::parse(line);
+    const auto text = opening["text"].get<std::string>();
+    const std::string& answer = answers[static_cast<std::size_t>(n_reasoning) % answers.size()];
+    const Split split = ReadTagless(text + "\n\n" + answer);
+    if (opening["label"] == "reasoning") {
+      ++n_reasoning;
+      if (split.content != answer) {
+        leaks.push_back(text);
+      }
+    } else {
+      ++n_answers;
+      if (!split.reasoning.empty()) {
+        misfires.push_back(text);
+      }
+    }
+  }
+  EXPECT_GE(n_reasoning, 200);
+  EXPECT_GE(n_answers, 60);
+  EXPECT_LE(leaks.size() * 50, static_cast<std::size_t>(n_reasoning)) << Json(leaks);
+  EXPECT_LE(misfires.size() * 50, static_cast<std::size_t>(n_answers)) << Json(misfires);
+}
+
 TEST(ParserRegistry, NamesAreUnique) {
   std::vector<std::string_view> names;
   for (const ParserFormat* format : All()) {
@@ -214,19 +266,30 @@ TEST(ParserRegistry, NamesAreUnique) {
   EXPECT_EQ(twice, names.end()) << *twice;
 }
 
-TEST(ParserRegistry, ATemplateHasOneFormat) {
+TEST(ParserRegistry, ATemplateHasExactlyItsFormat) {
   const std::filesystem::path folder =
       std::string(EMBERBANK_SOURCE_DIR) + "/tests/fixtures/templates";
+  std::ifstream list(folder / "formats.json");
+  Json expected = Json::parse(list);
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".jinja") {
       continue;
     }
+    const std::string name = file.path().stem();
+    ASSERT_TRUE(expected.contains(name)) << name << " is not in formats.json";
     std::ifstream in(file.path());
     const std::string source{std::istreambuf_iterator<char>(in), {}};
-    const auto matches = std::ranges::count_if(
-        All(), [&](const ParserFormat* format) { return format->matches(source); });
-    EXPECT_LE(matches, 1) << file.path();
+    Json matches = Json::array();
+    for (const ParserFormat* format : All()) {
+      if (format->matches(source)) {
+        matches.push_back(format->name);
+      }
+    }
+    const Json wanted = expected[name].is_null() ? Json::array() : Json::array({expected[name]});
+    EXPECT_EQ(matches, wanted) << name;
+    expected.erase(name);
   }
+  EXPECT_TRUE(expected.empty()) << expected;
 }
 
 }  // namespace
