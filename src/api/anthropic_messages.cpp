@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/answer_form.h"
 #include "api/anthropic_conversation.h"
 #include "api/anthropic_reply.h"
 #include "api/error_body.h"
@@ -51,8 +52,7 @@ void ReadOutputFormat(FieldReader& fields, GenerationOptions& options) {
     fields.FailWith(*reader.error());
     return;
   }
-  options.format = GenerationOptions::Format::kJsonSchema;
-  options.schema = *schema;
+  options.form = JsonForm(*schema, "output_config.format");
 }
 
 Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_request) {

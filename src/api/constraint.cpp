@@ -7,29 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "api/answer_form.h"
 #include "base/log.h"
 
 namespace api {
 namespace {
 
 using Constraint = std::unique_ptr<TokenConstraint>;
-using Format = GenerationOptions::Format;
 
 bool MayBeCalled(const chat::ToolChoice& choice, const chat::ToolSpec& tool) {
   return choice.names.empty() || std::ranges::find(choice.names, tool.name) != choice.names.end();
-}
-
-// The answer's form as an expression of the grammar; empty: any text.
-std::string AnswerExpression(const GenerationOptions& options) {
-  switch (options.format) {
-    case Format::kText:
-      break;
-    case Format::kJsonObject:
-      return parsers::JsonExpression({{"type", "object"}});
-    case Format::kJsonSchema:
-      return parsers::JsonExpression(options.schema);
-  }
-  return "";
 }
 
 parsers::ReplyRules Rules(const ServedModel& model, const GenerationInput& input,
@@ -40,7 +27,7 @@ parsers::ReplyRules Rules(const ServedModel& model, const GenerationInput& input
       input.tool_choice.one_call || (must_call && !model.chat_template->shows_tools());
   parsers::ReplyRules rules{.must_call = must_call,
                             .one_call = one_call,
-                            .answer = AnswerExpression(options),
+                            .answer = AnswerExpression(options.form),
                             .prompt_tail = input.prompt_tail,
                             .chat_template = model.chat_template->source()};
   std::ranges::copy_if(
@@ -58,14 +45,14 @@ parsers::ReplyRules Rules(const ServedModel& model, const GenerationInput& input
 
 Result<Constraint> MakeConstraint(const ServedModel& model, const GenerationInput& input,
                                   const GenerationOptions& options) {
-  const bool formatted = options.format != Format::kText;
+  const bool formatted = options.form.kind != AnswerForm::Kind::kText;
   const bool calls = options.parse_output && !input.tools.empty();
   if ((!formatted && !calls) || model.scripted_tokens > 0) {
     return nullptr;
   }
   if (model.grammars == nullptr) {
     return Fail(ErrorCode::kUnsupported, "This model's output cannot be constrained.",
-                formatted ? "response_format" : "tools");
+                formatted ? options.form.param : "tools");
   }
   const parsers::ReplyRules rules = Rules(model, input, options);
   const std::optional<std::string> grammar = parsers::ReplyGrammar(*model.parser_format, rules);
@@ -90,7 +77,7 @@ Result<Constraint> MakeConstraint(const ServedModel& model, const GenerationInpu
     spdlog::warn("calls are not constrained in this reply: {}", error.message);
     return nullptr;
   }
-  error.param = formatted ? "response_format" : "tools";
+  error.param = formatted ? options.form.param : "tools";
   return Fail(std::move(error));
 }
 

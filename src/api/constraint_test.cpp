@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer_form.h"
 #include "api/testing_served_model.h"
 
 namespace api {
@@ -239,6 +240,12 @@ TEST(Constraint, ANamedFunctionAndASingleCallAreKeptTo) {
   EXPECT_EQ(text, "<tool_call>\n{\"name\":\"list-all\",\"arguments\":{}}\n</tool_call>");
 }
 
+GenerationOptions WithForm(AnswerForm form) {
+  GenerationOptions options;
+  options.form = std::move(form);
+  return options;
+}
+
 // Whether every token of the text may come, and the end behind it.
 ::testing::AssertionResult Allows(const FormatModel& model, const GenerationInput& input,
                                   const std::string& text, const GenerationOptions& options = {}) {
@@ -316,7 +323,7 @@ TEST(Constraint, AModelThatReasonsMayDoSoFirst) {
     input.prompt_tail = "assistant\n<think>\n";
     EXPECT_TRUE(Allows(model, input, "Hm.\n</think>\n\n" + call));
     EXPECT_FALSE(Allows(model, input, "Hm.\n</think>\n\nNo."));
-    const GenerationOptions json{.format = GenerationOptions::Format::kJsonObject};
+    const GenerationOptions json = WithForm(JsonObjectForm("response_format"));
     input.tools.clear();
     input.tool_choice = {};
     EXPECT_TRUE(Allows(model, input, "Hm.\n</think>\n\n{\"a\": 1}", json));
@@ -324,15 +331,111 @@ TEST(Constraint, AModelThatReasonsMayDoSoFirst) {
   }
 }
 
+// Templates write a call as their models do: the parser reads it, and the grammar allows it.
+TEST(Constraint, WhatATemplateWritesForACallIsOne) {
+  const Json formats = Json::parse(ReadTestFile("tests/fixtures/templates/formats.json"));
+  int checked = 0;
+  for (const auto& [name, format_name] : formats.items()) {
+    const std::string source = ReadTestFile("tests/fixtures/templates/" + name + ".jinja");
+    if (!source.starts_with("{#- Rebuilt")) {
+      continue;  // of a model with a tokenizer of its own
+    }
+    SCOPED_TRACE(name);
+    const FormatModel model(*parsers::FindFormat(format_name.get<std::string>()), false);
+    model_files::TokenizerFiles files;
+    files.chat_template = source;
+    const auto chat_template = chat::ChatTemplate::Load(files, "", model.served.tokenizer).value();
+    const Json arguments = {{"color", "red"}, {"count", 3}, {"note", "a \"b\""}};
+    chat::Conversation conversation{.messages = {{.role = chat::Role::kUser, .content = "Sort."}},
+                                    .tools = Tools()};
+    for (chat::ToolSpec& tool : conversation.tools) {
+      tool.original = {{"type", "function"}, {"function", {{"name", tool.name}}}};
+    }
+    const std::string prompt = chat_template->Render(conversation).value().text;
+    conversation.messages.push_back(
+        {.role = chat::Role::kAssistant,
+         .tool_calls = {{.id = "abcdefghi", .name = "sort_shelf", .arguments = arguments}}});
+    conversation.add_generation_prompt = false;
+    const std::string whole = chat_template->Render(conversation).value().text;
+    const auto [differs, unused] = std::ranges::mismatch(whole, prompt);
+    const std::string reply(differs, whole.end());
+    const GenerationInput input{.prompt_tail = prompt.substr(prompt.size() - 20),
+                                .tools = Tools(),
+                                .tool_choice = {.must_call = true}};
+    const Parsed parsed = Parse(model, input, reply);
+    ASSERT_EQ(parsed.calls.size(), 1U) << reply;
+    EXPECT_EQ(parsed.calls[0].first, "sort_shelf");
+    EXPECT_EQ(parsed.calls[0].second, arguments) << reply;
+    ++checked;
+  }
+  EXPECT_GE(checked, 20);
+}
+
 TEST(Constraint, AnAnswerInAFormAndCallsGoTogether) {
   const FormatModel model(*parsers::FindFormat("hermes"), false);
   const GenerationInput input{.tools = Tools()};
-  const GenerationOptions json{.format = GenerationOptions::Format::kJsonObject};
+  const GenerationOptions json = WithForm(JsonObjectForm("response_format"));
   EXPECT_TRUE(Allows(model, input, "{\"a\": [1, 2]}", json));
   EXPECT_TRUE(Allows(model, input,
                      "<tool_call>\n{\"name\": \"list-all\", \"arguments\": {}}\n</tool_call>",
                      json));
   EXPECT_FALSE(Allows(model, input, "Good day.", json));
+}
+
+TEST(Constraint, VllmsAndLlamaServersFieldsGiveTheAnswerAForm) {
+  const FormatModel model(*parsers::FindFormat("hermes"), false);
+  struct Case {
+    const char* fields;
+    const char* good;
+    const char* bad;
+  };
+  for (const Case& each :
+       {Case{R"({"guided_choice": ["yes", "no"]})", "no", "maybe"},
+        Case{R"({"guided_regex": "[a-c]+/[0-9]{2}"})", "abc/12", "abc/1"},
+        Case{R"({"guided_json": {"type": "integer"}})", "12", "x"},
+        Case{R"({"guided_json": "{\"type\": \"integer\"}"})", "12", "x"},
+        Case{R"({"guided_grammar": "start: \"a\" | \"{\" start \"}\""})", "{{a}}", "{a"},
+        Case{R"({"grammar": "root ::= \"a\" | \"(\" root \")\""})", "((a))", "(a"},
+        Case{R"({"json_schema": {"type": "boolean"}})", "true", "1"},
+        Case{R"({"structured_outputs": {"json": {"type": "boolean"}}})", "true", "1"},
+        Case{R"({"structured_outputs": {"json_object": true}})", "{}", "1"},
+        Case{R"({"structured_outputs": {"choice": ["a\n"]}})", "a\n", "a"},
+        Case{R"({"structured_outputs": {"regex": "x"}})", "x", "y"},
+        Case{R"({"structured_outputs": {"grammar": "start: \"a\""}})", "a", "b"}}) {
+    const Json body = Json::parse(each.fields);
+    FieldReader fields(body);
+    const GenerationOptions options = WithForm(ReadAnswerForm(fields));
+    ASSERT_FALSE(fields.error()) << each.fields << fields.error()->message;
+    EXPECT_TRUE(Allows(model, {}, each.good, options)) << each.fields;
+    EXPECT_FALSE(Allows(model, {}, each.bad, options)) << each.fields;
+  }
+}
+
+TEST(Constraint, AFormThatCannotBeUsedIsRefusedByItsName) {
+  const FormatModel model(*parsers::FindFormat("hermes"), false);
+  for (const auto& [text, param] :
+       {std::pair(R"({"guided_choice": []})", "guided_choice"),
+        std::pair(R"({"guided_json": "{"})", "guided_json"),
+        std::pair(R"({"grammar": "root ::= nowhere"})", "grammar"),
+        std::pair(R"({"guided_regex": "a", "guided_choice": ["b"]})", "guided_choice"),
+        std::pair(R"({"structured_outputs": {"regex": "a", "json": {}}})",
+                  "structured_outputs.regex"),
+        std::pair(R"({"guided_regex": "("})", "guided_regex"),
+        std::pair(R"({"guided_grammar": "start: nowhere"})", "guided_grammar"),
+        std::pair(R"({"structured_outputs": {"json": {"$ref": "#"}}})",
+                  "structured_outputs.json")}) {
+    const Json body = Json::parse(text);
+    FieldReader fields(body);
+    const GenerationOptions options = WithForm(ReadAnswerForm(fields));
+    std::optional<Error> error = fields.error();
+    if (!error) {
+      const auto constraint = MakeConstraint(model.served, {}, options);
+      ASSERT_FALSE(constraint.has_value()) << text;
+      error = constraint.error();
+    }
+    EXPECT_EQ(error->code, ErrorCode::kInvalidRequest);
+    EXPECT_EQ(error->param, param) << text << error->message;
+  }
 }
 
 TEST(Constraint, AToolsSchemaThatCannotBeUsedIsNamedWhereItMatters) {

@@ -10,6 +10,7 @@
 #include "api/choice_text.h"
 #include "api/constraint.h"
 #include "api/prompt_boundaries.h"
+#include "api/thinking_budget.h"
 
 namespace api {
 namespace {
@@ -64,6 +65,11 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
       Result<std::unique_ptr<TokenConstraint>> constraint = MakeConstraint(model, input, options);
       if (!constraint) {
         return Fail(constraint.error());
+      }
+      if (options.thinking_budget && options.parse_output && model.scripted_tokens == 0 &&
+          !model.parser_format->reasoning.empty()) {
+        *constraint =
+            WithThinkingBudget(std::move(*constraint), *options.thinking_budget, model, input);
       }
       scheduler::Request request{.prompt = prompt,
                                  .max_tokens = *max_tokens,

@@ -15,6 +15,16 @@
 
 namespace api {
 
+// The form that a client asks of the answer.
+struct AnswerForm {
+  enum class Kind { kText, kJsonSchema, kRegex, kChoice, kGrammar };
+  Kind kind = Kind::kText;
+  Json schema = {};                       // of kJsonSchema
+  std::string text = {};                  // the regular expression, or the grammar in Lark
+  std::vector<std::string> choices = {};  // of kChoice, not empty
+  std::string param = {};                 // the field that asked, for errors
+};
+
 // What every protocol's request comes down to.
 struct GenerationOptions {
   engine::SamplingParams sampling = {};
@@ -25,9 +35,8 @@ struct GenerationOptions {
   bool include_stop_text = false;
   bool parse_output = true;  // false: all text is content (completions)
   bool skip_special_tokens = true;
-  enum class Format { kText, kJsonObject, kJsonSchema };
-  Format format = Format::kText;
-  Json schema = {};
+  AnswerForm form = {};
+  std::optional<int> thinking_budget = {};  // tokens of reasoning, then it is ended
   std::string cache_salt = {};
   std::string request_id = {};
   scheduler::Priority priority = scheduler::Priority::kInteractive;

@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "api/answer_form.h"
+#include "api/thinking_budget.h"
 #include "base/random_id.h"
 
 namespace api {
@@ -118,6 +120,8 @@ GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& 
   options.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   options.cache_salt = CacheSalt(fields, request);
   options.request_id = request.request_id;
+  options.form = ReadAnswerForm(fields);
+  options.thinking_budget = ReadThinkingBudget(fields, model);
   return options;
 }
 

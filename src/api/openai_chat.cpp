@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "api/answer_form.h"
 #include "api/error_body.h"
 #include "api/generation_fields.h"
 #include "api/openai_chat_reply.h"
@@ -30,7 +31,7 @@ void ReadResponseFormat(FieldReader& fields, GenerationOptions& options) {
   FieldReader inner(*format, "response_format.");
   const std::string type = inner.String("type").value_or("");
   if (type == "json_object") {
-    options.format = GenerationOptions::Format::kJsonObject;
+    options.form = JsonObjectForm("response_format");
   } else if (type == "json_schema") {
     const Json* holder = inner.Object("json_schema");
     const Json empty = Json::object();
@@ -40,8 +41,7 @@ void ReadResponseFormat(FieldReader& fields, GenerationOptions& options) {
       schema_fields.FailField("schema", "must be an object: the JSON schema of the answer.");
       inner.FailWith(*schema_fields.error());
     } else {
-      options.format = GenerationOptions::Format::kJsonSchema;
-      options.schema = *schema;
+      options.form = JsonForm(*schema, "response_format");
     }
   } else if (type != "text") {
     inner.FailField("type", fmt::format("must be \"text\", \"json_object\" or \"json_schema\", "

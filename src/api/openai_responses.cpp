@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "api/answer_form.h"
 #include "api/generation_fields.h"
 #include "api/prompt.h"
 #include "api/responses_input.h"
@@ -56,10 +57,9 @@ void ReadTextFormat(FieldReader& fields, GenerationOptions& options) {
     const std::string type = inner.String("type").value_or("text");
     const Json* schema = inner.Object("schema");
     if (type == "json_object") {
-      options.format = GenerationOptions::Format::kJsonObject;
+      options.form = JsonObjectForm("text.format");
     } else if (type == "json_schema" && schema != nullptr) {
-      options.format = GenerationOptions::Format::kJsonSchema;
-      options.schema = *schema;
+      options.form = JsonForm(*schema, "text.format");
     } else if (type == "json_schema") {
       inner.FailField("schema", "must be an object: the JSON schema of the answer.");
     } else if (type != "text") {

@@ -142,6 +142,8 @@ constexpr std::string_view kAliases[] = {"openai", "gpt_oss", "gptoss", "gpt-oss
                                          "reasoning_harmony"};
 constexpr std::string_view kMarkers[] = {kStart,    kChannel,   kMessage,    "<|constrain|>",
                                          "<|end|>", "<|call|>", "<|return|>"};
+constexpr ReasoningTags kReasoning[] = {
+    {"<|channel|>analysis<|message|>", "<|end|><|start|>assistant"}};
 constexpr Syntax kSyntax{};
 
 bool Matches(std::string_view chat_template) {
@@ -187,6 +189,7 @@ extern constinit const ParserFormat kFormat{.name = "harmony",
                                             .markers = kMarkers,
                                             .matches = &Matches,
                                             .make = &Make,
-                                            .calls = &Calls};
+                                            .calls = &Calls,
+                                            .reasoning = kReasoning};
 
 }  // namespace parsers::harmony

@@ -101,8 +101,11 @@ struct ParserFormat {
 [[nodiscard]] std::optional<std::string> ReplyGrammar(const ParserFormat& format,
                                                       const ReplyRules& rules);
 
-// A JSON value valid to `schema` as an expression of such a grammar.
+// Expressions of such a grammar: a JSON value valid to `schema`, a text that a regular expression
+// (Rust's regex syntax) matches as a whole, one of `choices` (not empty).
 [[nodiscard]] std::string JsonExpression(Json schema);
+[[nodiscard]] std::string RegexExpression(std::string_view regex);
+[[nodiscard]] std::string ChoiceExpression(const std::vector<std::string>& choices);
 
 // Every format, in file-name order.
 [[nodiscard]] std::span<const ParserFormat* const> All();

@@ -357,6 +357,31 @@ std::string JsonExpression(Json schema) {
   return GrammarWriter::JsonValue(std::move(schema), /*lenient=*/false);
 }
 
+std::string RegexExpression(std::string_view regex) {
+  std::string escaped;
+  for (std::size_t i = 0; i < regex.size(); ++i) {
+    if (regex[i] == '\\' && i + 1 < regex.size()) {
+      escaped += regex[i];
+      escaped += regex[++i];
+    } else if (regex[i] == '/') {
+      escaped += "\\/";
+    } else if (regex[i] == '\n') {
+      escaped += "\\n";
+    } else {
+      escaped += regex[i];
+    }
+  }
+  return fmt::format("/{}/", escaped);
+}
+
+std::string ChoiceExpression(const std::vector<std::string>& choices) {
+  std::vector<std::string> quoted;
+  for (const std::string& choice : choices) {
+    quoted.push_back(DumpJson(Json(choice)));
+  }
+  return Alternatives(quoted);
+}
+
 std::optional<std::string> ReplyGrammar(const ParserFormat& format, const ReplyRules& given) {
   ReplyRules rules = given;
   GrammarWriter grammar(rules);
