@@ -249,7 +249,8 @@ Result<void> StartScheduler(Making& making) {
     return scheduler::Scheduler::Start({.max_num_seqs = options.max_num_seqs,
                                         .prefill_step_size = options.prefill_step_size,
                                         .max_queue = options.max_queue,
-                                        .context_length = wanted},
+                                        .context_length = wanted,
+                                        .repetition_guard = options.repetition_guard},
                                        making.clock, make);
   }();
   if (!scheduler) {

@@ -25,6 +25,7 @@ struct ServeOptions {
   int max_tokens = 0;                 // of a reply, where the request says nothing; 0: what fits
   std::int64_t context_length = 0;    // tokens; 0: the model's own
   bool prefix_cache = true;
+  bool repetition_guard = true;         // replies that loop without end are ended
   std::string tool_call_parser;         // wire format; empty or "auto": the template's
   std::string reasoning_parser;         // the same, where the first is not given
   bool auto_tool_choice = true;         // always

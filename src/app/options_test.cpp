@@ -62,6 +62,8 @@ TEST(Options, AFlagOverridesItsOppositeFromALowerSource) {
   const auto serve = ParseAs<ServeOptions>({"serve", "m", "--enable-prefix-cache"},
                                            {{"EMBERBANK_DISABLE_PREFIX_CACHE", "1"}});
   EXPECT_TRUE(serve.prefix_cache);
+  EXPECT_TRUE(serve.repetition_guard);
+  EXPECT_FALSE(ParseAs<ServeOptions>({"serve", "m", "--no-repetition-guard"}).repetition_guard);
   EXPECT_FALSE(ParseAs<ServeOptions>({"serve", "m", "--disable-prefix-cache"}).prefix_cache);
 }
 

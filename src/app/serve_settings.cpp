@@ -180,36 +180,20 @@ Setting Timeout(ServeOptions& options) {
           }};
 }
 
-Setting DisablePrefixCache(ServeOptions& options) {
-  bool& enabled = options.prefix_cache;
-  return {.name = "disable-prefix-cache",
+// A flag that turns `target` off.
+Setting OffSwitch(std::string name, std::string help, bool& target) {
+  const std::string what = fmt::format("--{}", name);
+  return {.name = std::move(name),
           .synonyms = {},
           .arity = Setting::Arity::kFlag,
           .placeholder = {},
-          .help = "Compute every prompt from its start",
-          .apply = [&enabled](const std::vector<std::string>& values) -> Result<void> {
-            const Result<bool> disabled = ParseSwitch("--disable-prefix-cache", values.back());
-            if (!disabled) {
-              return Fail(disabled.error());
+          .help = std::move(help),
+          .apply = [what, &target](const std::vector<std::string>& values) -> Result<void> {
+            const Result<bool> off = ParseSwitch(what, values.back());
+            if (!off) {
+              return Fail(off.error());
             }
-            enabled = !*disabled;
-            return {};
-          }};
-}
-
-Setting NoSsdCache(ServeOptions& options) {
-  bool& enabled = options.ssd_cache;
-  return {.name = "no-ssd-cache",
-          .synonyms = {},
-          .arity = Setting::Arity::kFlag,
-          .placeholder = {},
-          .help = "Keep computed prefixes in memory only",
-          .apply = [&enabled](const std::vector<std::string>& values) -> Result<void> {
-            const Result<bool> disabled = ParseSwitch("--no-ssd-cache", values.back());
-            if (!disabled) {
-              return Fail(disabled.error());
-            }
-            enabled = !*disabled;
+            target = !*off;
             return {};
           }};
 }
@@ -276,9 +260,13 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
       options.max_queue, {.low = 0, .high = kAnyInt}));
   settings.push_back(Whole("prefill-step-size", "TOKENS", "Tokens computed in a step (default 512)",
                            options.prefill_step_size, {.low = 1, .high = 1 << 20}));
+  settings.push_back(OffSwitch("no-repetition-guard",
+                               "Let a reply go on that repeats the same tokens without end",
+                               options.repetition_guard));
   settings.push_back(Switch("enable-prefix-cache", "Reuse computed prefixes of prompts (default)",
                             options.prefix_cache));
-  settings.push_back(DisablePrefixCache(options));
+  settings.push_back(OffSwitch("disable-prefix-cache", "Compute every prompt from its start",
+                               options.prefix_cache));
   settings.push_back(CacheMemoryPercent(options));
   settings.push_back(CacheMemoryMb(options));
   settings.push_back(Text("ssd-cache-dir", "DIR",
@@ -286,7 +274,8 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
                           "user's cache directory)",
                           options.ssd_cache_dir));
   settings.push_back(SsdCacheMaxGb(options));
-  settings.push_back(NoSsdCache(options));
+  settings.push_back(
+      OffSwitch("no-ssd-cache", "Keep computed prefixes in memory only", options.ssd_cache));
   settings.push_back(KvBits(options));
   AddKvQuantization(settings, options);
   settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "scheduler/engine_loop.h"
+#include "scheduler/repetition_guard.h"
 
 namespace scheduler {
 
@@ -44,17 +46,36 @@ void EngineLoop::DeliverToken(Sequence& sequence, std::span<float> logits) {
     Finish(sequence, FinishReason::kStop, std::move(*sampled));
   } else if (sequence.stats.completion_tokens >= sequence.request.max_tokens) {
     Finish(sequence, FinishReason::kLength, std::move(*sampled));
+  } else if (IsLooping(sequence)) {
+    Finish(sequence, FinishReason::kLength, std::move(*sampled));
   } else {
     Post(sequence,
          {.sequence = sequence.index, .token = std::move(*sampled), .finish = {}, .error = {}});
   }
 }
 
+bool EngineLoop::IsLooping(const Sequence& sequence) const {
+  // With ignore_eos a reply is wanted as long as it gets.
+  if (!options_.repetition_guard || sequence.request.ignore_eos ||
+      sequence.stats.completion_tokens % kLoopCheckTokens != 0) {
+    return false;
+  }
+  const std::optional<Loop> loop = FindLoop(
+      std::span(sequence.tokens).last(static_cast<std::size_t>(sequence.stats.completion_tokens)));
+  if (loop) {
+    spdlog::warn(
+        "a reply is ended: its last {} tokens are the same {} again and again "
+        "(--no-repetition-guard lets it go on)",
+        loop->length, loop->period);
+  }
+  return loop.has_value();
+}
+
 Result<engine::SampledToken> EngineLoop::SampleToken(Sequence& sequence, std::span<float> logits) {
   TokenConstraint* constraint = sequence.request.constraint.get();
   std::span<const std::uint32_t> allowed;
   if (constraint != nullptr) {
-    const Result<std::span<const std::uint32_t>> mask = constraint->AllowedTokens();
+    const Result<std::span<const std::uint32_t>> mask = masks_.Wait(*constraint);
     if (!mask) {
       return Fail(mask.error());
     }

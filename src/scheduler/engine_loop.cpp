@@ -14,6 +14,12 @@ namespace {
 
 using Sequences = std::vector<std::unique_ptr<Sequence>>;
 
+// However a step ends, no constraint of its sequences is in use behind it.
+struct MasksInWork {
+  MaskAhead& masks;
+  ~MasksInWork() { masks.Finish(); }
+};
+
 std::unique_ptr<Sequence> TakeOut(Sequences& from, const Sequence& sequence) {
   const auto found =
       std::find_if(from.begin(), from.end(),
@@ -52,6 +58,8 @@ void EngineLoop::Step() {
   const std::vector<Planned> plan = PlanStep();
   if (!plan.empty()) {
     ++stats_.steps;
+    BeginMasks(plan);
+    const MasksInWork in_work{masks_};
     Result<engine::StepLogits> logits = engine_.Forward(MakeBatch(plan));
     if (logits) {
       Deliver(plan, *logits);
@@ -291,6 +299,18 @@ void EngineLoop::Preempt(Sequence& sequence) {
 bool EngineLoop::IsRunning(const Sequence& sequence) const {
   return std::any_of(running_.begin(), running_.end(),
                      [&](const auto& other) { return other.get() == &sequence; });
+}
+
+// What may come next is known before the logits are.
+void EngineLoop::BeginMasks(const std::vector<Planned>& plan) {
+  std::vector<TokenConstraint*> constraints;
+  for (const Planned& part : plan) {
+    if (part.sequence->request.constraint != nullptr &&
+        part.n_tokens == part.sequence->remaining()) {
+      constraints.push_back(part.sequence->request.constraint.get());
+    }
+  }
+  masks_.Begin(std::move(constraints));
 }
 
 std::vector<engine::StepSequence> EngineLoop::MakeBatch(const std::vector<Planned>& plan) const {

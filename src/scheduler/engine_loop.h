@@ -9,6 +9,7 @@
 #include "cache/prefix_cache.h"
 #include "engine/engine.h"
 #include "scheduler/kv_need.h"
+#include "scheduler/mask_ahead.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sequence.h"
 
@@ -79,6 +80,8 @@ class EngineLoop {
   [[nodiscard]] std::vector<engine::StepSequence> MakeBatch(const std::vector<Planned>& plan) const;
   void Deliver(const std::vector<Planned>& plan, engine::StepLogits& logits);
   void DeliverToken(Sequence& sequence, std::span<float> logits);
+  void BeginMasks(const std::vector<Planned>& plan);
+  [[nodiscard]] bool IsLooping(const Sequence& sequence) const;
   [[nodiscard]] Result<engine::SampledToken> SampleToken(Sequence& sequence,
                                                          std::span<float> logits);
 
@@ -101,6 +104,7 @@ class EngineLoop {
   bool admission_blocked_ = false;
   std::uint64_t admissions_ = 0;
   SchedulerStats stats_;
+  MaskAhead masks_;  // last: its thread asks the constraints of sequences
 };
 
 }  // namespace scheduler

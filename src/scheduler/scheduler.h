@@ -20,6 +20,7 @@ struct SchedulerOptions {
   int prefill_step_size = 512;  // tokens a step may compute, decode rows included
   int max_queue = 256;          // sequences beyond max_num_seqs; more are refused with kOverloaded
   std::int64_t context_length = 0;  // prompt + reply never exceed it
+  bool repetition_guard = true;     // replies that loop without end are ended (repetition_guard.h)
 };
 
 struct SchedulerStats {
