@@ -8,6 +8,7 @@
 #include <map>
 
 #include "app/setting_sources.h"
+#include "app/settings.h"
 
 namespace app {
 namespace {
@@ -193,6 +194,13 @@ TEST(Options, ACommandLineOfVllmMlxStarts) {
   EXPECT_EQ(serve.api_keys, std::vector<std::string>{"one"});
   EXPECT_EQ(std::ranges::count(serve.without_effect, "--continuous-batching"), 0);
   EXPECT_EQ(std::ranges::count(serve.without_effect, "--max-kv-size"), 1);
+}
+
+TEST(Options, CountsOfHybridCacheEntriesAreExplained) {
+  const auto serve = ParseAs<ServeOptions>({"serve", "model", "--hybrid-cache-entries", "8"});
+  ASSERT_EQ(serve.without_effect, std::vector<std::string>{"--hybrid-cache-entries"});
+  EXPECT_NE(SayWithoutEffect(serve.without_effect[0]).find("--cache-memory-mb"), std::string::npos);
+  EXPECT_EQ(SayWithoutEffect("--mllm"), "--mllm is accepted but has no effect yet.");
 }
 
 TEST(Options, AFlagGivenTwiceTakesTheLastButKeysAdd) {

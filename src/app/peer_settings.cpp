@@ -244,4 +244,14 @@ std::vector<Setting> PeerSettings(std::vector<std::string>& given) {
   return settings;
 }
 
+std::string SayWithoutEffect(const std::string& flag) {
+  if (flag == "--hybrid-cache-entries") {
+    return "--hybrid-cache-entries is accepted but has no effect: the states of recurrent layers "
+           "are "
+           "not counted by number, they share the cache's one budget in bytes "
+           "(--cache-memory-percent, --cache-memory-mb).";
+  }
+  return flag + " is accepted but has no effect yet.";
+}
+
 }  // namespace app

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "app/settings.h"
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -27,7 +28,7 @@ Result<std::unique_ptr<ServerApp>> ServerApp::Start(const ServeOptions& options,
                                                     const KernelChoice& kernels, bool quiet) {
   std::unique_ptr<ServerApp> app(new ServerApp(options, kernels));
   for (const std::string& flag : options.without_effect) {
-    spdlog::info("{} is accepted but has no effect yet.", flag);
+    spdlog::info("{}", SayWithoutEffect(flag));
   }
   Result<LoadedModel> model = LoadModel(app->options_, kernels, app->clock_, *app->files_, quiet);
   if (!model) {

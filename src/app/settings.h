@@ -22,5 +22,7 @@ namespace app {
 // number of values, so that a command line written for them starts. Their names are noted in
 // `given`.
 [[nodiscard]] std::vector<Setting> PeerSettings(std::vector<std::string>& given);
+// What to say of one that was given and is accepted without effect.
+[[nodiscard]] std::string SayWithoutEffect(const std::string& flag);
 
 }  // namespace app
