@@ -192,8 +192,9 @@ class Selftest {
       std::vector<std::pair<std::size_t, scheduler::TokenStream>> together;
       for (std::size_t n = 1 + Pick(4); n > 0; --n, ++done) {
         const std::size_t which = Pick(judged_.size());
-        Result<scheduler::TokenStream> stream =
-            (*scheduler)->Submit(Greedy(judged_[which].first, plan_.reply_tokens));
+        std::vector<scheduler::Request> requests = Greedy(judged_[which].first, plan_.reply_tokens);
+        requests[0].boundaries = {static_cast<std::int64_t>(Pick(requests[0].prompt.size()))};
+        Result<scheduler::TokenStream> stream = (*scheduler)->Submit(std::move(requests));
         if (!stream) {
           return Fail(stream.error());
         }
