@@ -44,7 +44,7 @@ Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& p
   }
   block.qkv = std::move(*qkv);
   Result<std::unique_ptr<ops::Linear>> output =
-      weights.Linear({{.name = prefix + "o_proj", .n_out = options.hidden_size}}, n_q);
+      weights.Linear({{.name = prefix + options.output_name, .n_out = options.hidden_size}}, n_q);
   if (!output) {
     return Fail(output.error());
   }
@@ -53,11 +53,13 @@ Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& p
     return block;
   }
   const WeightLoader::NormOptions norm_options{.zero_centred = options.zero_centred_norms};
-  const Result<mx::array> q_norm = weights.Norm(prefix + "q_norm", spec.head_dim, norm_options);
+  const Result<mx::array> q_norm =
+      weights.Norm(prefix + options.q_norm_name, spec.head_dim, norm_options);
   if (!q_norm) {
     return Fail(q_norm.error());
   }
-  const Result<mx::array> k_norm = weights.Norm(prefix + "k_norm", spec.head_dim, norm_options);
+  const Result<mx::array> k_norm =
+      weights.Norm(prefix + options.k_norm_name, spec.head_dim, norm_options);
   if (!k_norm) {
     return Fail(k_norm.error());
   }
@@ -73,14 +75,15 @@ mx::array GatedMlp::Apply(const ops::Context& context, const mx::array& x) const
 Result<GatedMlp> LoadGatedMlp(WeightLoader& weights, const std::string& prefix,
                               const GatedMlpOptions& options) {
   Result<std::unique_ptr<ops::Linear>> gate_up =
-      weights.Linear({{.name = prefix + "gate_proj", .n_out = options.intermediate_size},
-                      {.name = prefix + "up_proj", .n_out = options.intermediate_size}},
+      weights.Linear({{.name = prefix + options.gate_name, .n_out = options.intermediate_size},
+                      {.name = prefix + options.up_name, .n_out = options.intermediate_size}},
                      options.hidden_size);
   if (!gate_up) {
     return Fail(gate_up.error());
   }
-  Result<std::unique_ptr<ops::Linear>> down = weights.Linear(
-      {{.name = prefix + "down_proj", .n_out = options.hidden_size}}, options.intermediate_size);
+  Result<std::unique_ptr<ops::Linear>> down =
+      weights.Linear({{.name = prefix + options.down_name, .n_out = options.hidden_size}},
+                     options.intermediate_size);
   if (!down) {
     return Fail(down.error());
   }

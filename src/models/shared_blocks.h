@@ -39,10 +39,14 @@ struct AttentionOptions {
   int hidden_size = 0;
   bool head_norms = false;          // q_norm and k_norm per head
   bool zero_centred_norms = false;  // of these
-  bool output_gate = false;         // q_proj holds for each head its q, then the gate of its output
+  // What some families call the other matrices.
+  std::string output_name = "o_proj";
+  std::string q_norm_name = "q_norm";
+  std::string k_norm_name = "k_norm";
+  bool output_gate = false;  // q_proj holds for each head its q, then the gate of its output
 };
 
-// Reads <prefix>q_proj, k_proj, v_proj, o_proj (and q_norm, k_norm).
+// Reads <prefix>q_proj, k_proj, v_proj and the others by their names.
 [[nodiscard]] Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& prefix,
                                                    const AttentionOptions& options);
 
@@ -61,9 +65,12 @@ struct GatedMlpOptions {
   int hidden_size = 0;
   int intermediate_size = 0;
   ops::Activation activation = ops::Activation::kSilu;
+  std::string gate_name = "gate_proj";
+  std::string up_name = "up_proj";
+  std::string down_name = "down_proj";
 };
 
-// Reads <prefix>gate_proj, up_proj, down_proj.
+// Reads <prefix>gate_proj, up_proj, down_proj, or what the options call them.
 [[nodiscard]] Result<GatedMlp> LoadGatedMlp(WeightLoader& weights, const std::string& prefix,
                                             const GatedMlpOptions& options);
 

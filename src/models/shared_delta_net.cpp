@@ -9,20 +9,15 @@
 #include <vector>
 
 #include "base/log.h"
+#include "models/shared_conv.h"
 
 namespace models {
 namespace {
 
 namespace mx = mlx::core;
 
-using Shape = std::vector<std::int64_t>;
-
 mx::array Vector(const std::vector<float>& values) {
   return mx::array(values.begin(), {static_cast<int>(values.size())}, mx::float32);
-}
-
-Shape MlxConvShape(const DeltaNetSizes& sizes) {
-  return {sizes.conv_channels(), sizes.conv_kernel, 1};
 }
 
 // The rows of a matrix that holds for each k head its parts one after the other, as rows of part
@@ -64,26 +59,6 @@ std::vector<WeightLoader::Part> Projections(const std::string& prefix,
     parts.push_back(HeadParts(prefix + "in_proj_ba", sizes.n_k_heads, {group, group}, i));
   }
   return parts;
-}
-
-// [channels][kernel] as stored, in both layouts, to [kernel, channels].
-Result<mx::array> LoadConvWeight(WeightLoader& weights, const std::string& name,
-                                 const DeltaNetSizes& sizes) {
-  const int channels = sizes.conv_channels();
-  const int kernel = sizes.conv_kernel;
-  const Result<std::vector<float>> stored =
-      weights.Values(name, {{channels, 1, kernel}, MlxConvShape(sizes)});
-  if (!stored) {
-    return Fail(stored.error());
-  }
-  std::vector<float> turned(stored->size());
-  for (int c = 0; c < channels; ++c) {
-    for (int j = 0; j < kernel; ++j) {
-      turned[static_cast<std::size_t>(j * channels + c)] =
-          (*stored)[static_cast<std::size_t>(c * kernel + j)];
-    }
-  }
-  return mx::array(turned.begin(), {kernel, channels}, mx::float32);
 }
 
 Result<ops::GatedDeltaWeights> LoadVectors(WeightLoader& weights, const std::string& prefix,
@@ -171,7 +146,8 @@ Result<DeltaNet> LoadDeltaNet(WeightLoader& weights, const std::string& prefix,
   if (!projections) {
     return Fail(projections.error());
   }
-  const Result<mx::array> conv = LoadConvWeight(weights, prefix + "conv1d.weight", sizes);
+  const Result<mx::array> conv =
+      LoadConvWeight(weights, prefix + "conv1d.weight", sizes.conv_channels(), sizes.conv_kernel);
   if (!conv) {
     return Fail(conv.error());
   }
@@ -198,7 +174,8 @@ bool AnyMlxDeltaNet(const WeightLoader& weights, const std::string& prefix,
                     const std::vector<bool>& is_linear, const DeltaNetSizes& sizes) {
   for (std::size_t layer = 0; layer < is_linear.size(); ++layer) {
     const std::string name = prefix + std::to_string(layer) + ".linear_attn.conv1d.weight";
-    if (is_linear[layer] && weights.ShapeOf(name) == MlxConvShape(sizes)) {
+    if (is_linear[layer] &&
+        weights.ShapeOf(name) == MlxConvShape(sizes.conv_channels(), sizes.conv_kernel)) {
       return true;
     }
   }

@@ -50,8 +50,8 @@ def parse_arguments():
         parser.error("--family and --out are required")
     if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
         parser.error("--multimodal is for gemma3_text in a directory format")
-    if args.family == "qwen3_5" and args.format in GGUF:
-        parser.error("qwen3_5 comes in directory formats only")
+    if args.family in ("qwen3_5", "lfm2") and args.format in GGUF:
+        parser.error(f"{args.family} comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")
     return args
@@ -75,7 +75,7 @@ def write_model(config, tokenizer, args):
     if args.format in GGUF:
         gguf_file.write(config, tensors, tokenizer, args.seed, GGUF[args.format], args.out / "model.gguf")
         return
-    if args.format not in PLAIN and families.is_hybrid(config):
+    if args.format not in PLAIN and families.has_convolutions(config):
         tensors = families.as_mlx(tensors)
     if args.format in PLAIN:
         stored = [safetensors_file.plain(t, args.seed, PLAIN[args.format]) for t in tensors]

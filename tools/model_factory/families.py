@@ -70,6 +70,10 @@ def qwen3_5(size):
         "tiny": dict(hidden_size=128, intermediate_size=384, num_hidden_layers=8, num_attention_heads=4,
                      num_key_value_heads=2, head_dim=64, linear_key_head_dim=32, linear_num_key_heads=2,
                      linear_num_value_heads=4, linear_value_head_dim=32),
+        # 0.8B parameters, states of 18 MiB
+        "0.8b": dict(hidden_size=1024, intermediate_size=3584, num_hidden_layers=24, num_attention_heads=8,
+                     num_key_value_heads=2, head_dim=256, linear_key_head_dim=128, linear_num_key_heads=16,
+                     linear_num_value_heads=16, linear_value_head_dim=128),
         # Qwen3.5-27B's shapes with 4 of its 64 layers
         "27b-4l": dict(hidden_size=5120, intermediate_size=17408, num_hidden_layers=4, num_attention_heads=24,
                        num_key_value_heads=4, head_dim=256, linear_key_head_dim=128, linear_num_key_heads=16,
@@ -91,12 +95,28 @@ def qwen3_5(size):
             "tie_word_embeddings": False, "transformers_version": "4.57.1"}
 
 
+def lfm2(size):
+    dims = {
+        "tiny": dict(hidden_size=128, block_dim=128, conv_dim=128, conv_dim_out=128, block_ff_dim=384,
+                     block_multiple_of=64, num_hidden_layers=8, num_attention_heads=4, num_heads=4,
+                     num_key_value_heads=2, full_attn_idxs=[2, 4, 7]),
+        "350m": dict(hidden_size=1024, block_dim=1024, conv_dim=1024, conv_dim_out=1024, block_ff_dim=6656,
+                     block_multiple_of=256, num_hidden_layers=16, num_attention_heads=16, num_heads=16,
+                     num_key_value_heads=8, full_attn_idxs=[2, 5, 8, 10, 12, 14]),
+    }[size]
+    return common("Lfm2ForCausalLM", "lfm2", block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.0,
+                  block_norm_eps=1e-05, block_use_swiglu=True, conv_L_cache=3, conv_bias=False,
+                  max_position_embeddings=128000, norm_eps=1e-05, rope_theta=1000000.0, use_pos_enc=True,
+                  vocab_size=65536, tie_word_embeddings=True, **dims)
+
+
 # family -> (config, sizes, tokenizer in tests/fixtures/tokenizers)
 FAMILIES = {
     "llama": (llama, ["tiny", "135m"], "llama"),
     "qwen3": (qwen3, ["tiny", "0.6b"], "qwen3"),
     "gemma3_text": (gemma3_text, ["tiny", "270m"], "gemma3"),
-    "qwen3_5": (qwen3_5, ["tiny", "27b-4l"], "qwen3"),
+    "qwen3_5": (qwen3_5, ["tiny", "0.8b", "27b-4l"], "qwen3"),
+    "lfm2": (lfm2, ["tiny", "350m"], "qwen3"),
 }
 
 
@@ -107,6 +127,10 @@ def text_part(config):
 
 def is_hybrid(config):
     return "linear_num_key_heads" in text_part(config)
+
+
+def has_convolutions(config):
+    return is_hybrid(config) or config["model_type"] == "lfm2"
 
 
 def head_dim(config):
@@ -203,19 +227,44 @@ def hybrid_tensors(outer):
     return out if tied else [*out, Tensor("lm_head.weight", (vocab, h), head_std)]
 
 
+def lfm2_tensors(config):
+    h, d = config["hidden_size"], config["hidden_size"] // config["num_attention_heads"]
+    multiple = config["block_multiple_of"]
+    inter = -(-int(2 * config["block_ff_dim"] / 3) // multiple) * multiple
+    out = [Tensor("model.embed_tokens.weight", (config["vocab_size"], h), EMBED_RMS)]
+    for i in range(config["num_hidden_layers"]):
+        layer = f"model.layers.{i}."
+        if i in config["full_attn_idxs"]:
+            names = {"o_proj": "out_proj", "q_norm": "q_layernorm", "k_norm": "k_layernorm"}
+            for t in attention({**config, "head_dim": d}, layer + "self_attn."):
+                for old, new in names.items():
+                    t.name = t.name.replace(old, new)
+                out.append(t)
+        else:
+            kernel = config["conv_L_cache"]
+            out += [linear(layer + "conv.in_proj", 3 * h, h),
+                    Tensor(layer + "conv.conv.weight", (h, 1, kernel), 1 / math.sqrt(kernel)),
+                    linear(layer + "conv.out_proj", h, h)]
+        ffn = layer + "feed_forward."
+        out += [linear(ffn + "w1", inter, h), linear(ffn + "w3", inter, h), linear(ffn + "w2", h, inter, 1.6)]
+        out += [norm(layer + x, h) for x in ("operator_norm", "ffn_norm")]
+    return [*out, norm("model.embedding_norm", h, LOGIT_STD / (EMBED_RMS * math.sqrt(h)))]
+
+
 def as_mlx(hybrid):
-    """The tensors of a hybrid model as mlx-lm writes them: renamed, norms with their 1, convolutions turned round."""
+    """The tensors of a model with convolutions as mlx-lm writes them: these turned round, for qwen3_5 also norms with
+    their 1 and other names."""
     out = []
     for t in hybrid:
         if t.name.startswith("mtp."):
             continue
         if t.zero_centred:
             t.offset += 1
-        if t.name.endswith("conv1d.weight"):
+        if t.name.endswith(("conv1d.weight", "conv.conv.weight")):
             t.shape = (t.shape[0], t.shape[2], 1)
         if t.name.startswith("model.language_model."):
             t.name = "language_model.model." + t.name.removeprefix("model.language_model.")
-        else:
+        elif not t.name.startswith("model."):
             t.name = "language_model." + t.name
         out.append(t)
     return out
@@ -225,6 +274,8 @@ def tensors(config):
     """All tensors of a checkpoint; reads only the config, as a loader would."""
     if is_hybrid(config):
         return hybrid_tensors(config)
+    if config["model_type"] == "lfm2":
+        return lfm2_tensors(config)
     h, vocab, gemma, tied = config["hidden_size"], config["vocab_size"], is_gemma(config), is_tied(config)
     std = EMBED_RMS / math.sqrt(h) if gemma else EMBED_RMS  # gemma multiplies embeddings by sqrt(h)
     out = [Tensor("model.embed_tokens.weight", (vocab, h), std)]

@@ -134,6 +134,7 @@ EXPECTED_DIGESTS = {
     "qwen3": "5e1b890a4b237d06",
     "gemma3_text": "11698a0213d9a805",
     "qwen3_5": "decf7e912efefe87",
+    "lfm2": "1f01ed80ba3b162d",
 }
 
 if __name__ == "__main__":

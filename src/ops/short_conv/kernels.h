@@ -8,7 +8,9 @@ namespace ops {
 
 // Some channels of one sequence on their way through a short convolution.
 struct ConvRun {
-  const float* x = nullptr;  // [n_rows] rows, x_stride floats apart
+  const float* x = nullptr;         // [n_rows] rows, x_stride floats apart
+  const float* in_gate = nullptr;   // gated only: rows as x
+  const float* out_gate = nullptr;  // gated only: rows as x
   std::ptrdiff_t x_stride = 0;
   float* y = nullptr;  // [n_rows] rows, y_stride floats apart
   std::ptrdiff_t y_stride = 0;
@@ -26,6 +28,7 @@ struct ConvRun {
 struct ConvKernels {
   void (*plain)(const ConvRun& run);
   void (*silu)(const ConvRun& run);
+  void (*gated)(const ConvRun& run);
 };
 
 extern const ConvKernels kPlainConvKernels;

@@ -14,7 +14,7 @@ inline V Same(V x) {
   return x;
 }
 
-template <class V, V (*kActivation)(V)>
+template <class V, V (*kActivation)(V), bool kGated>
 inline void ConvolveChannels(const ConvRun& run) {
   const int n_past = run.kernel - 1;
   for (int c = 0; c < run.n_channels; c += V::kLanes) {
@@ -30,12 +30,18 @@ inline void ConvolveChannels(const ConvRun& run) {
     const V bias = run.bias == nullptr ? V::Zero() : V::LoadN(run.bias + c, n);
     for (int r = 0; r < run.n_rows; ++r) {
       past[n_past] = V::LoadN(run.x + r * run.x_stride + c, n);
+      if constexpr (kGated) {
+        past[n_past] = V::Mul(V::LoadN(run.in_gate + r * run.x_stride + c, n), past[n_past]);
+      }
       V sum = bias;
       for (int j = 0; j < run.kernel; ++j) {
         sum = V::Fma(taps[j], past[j], sum);
       }
       for (int j = 0; j < n_past; ++j) {
         past[j] = past[j + 1];
+      }
+      if constexpr (kGated) {
+        sum = V::Mul(V::LoadN(run.out_gate + r * run.x_stride + c, n), sum);
       }
       kActivation(sum).StoreN(run.y + r * run.y_stride + c, n);
     }
@@ -46,7 +52,8 @@ inline void ConvolveChannels(const ConvRun& run) {
 }
 
 template <class V>
-inline constexpr ConvKernels kConvKernels{.plain = &ConvolveChannels<V, Same<V>>,
-                                          .silu = &ConvolveChannels<V, Silu<V>>};
+inline constexpr ConvKernels kConvKernels{.plain = &ConvolveChannels<V, Same<V>, false>,
+                                          .silu = &ConvolveChannels<V, Silu<V>, false>,
+                                          .gated = &ConvolveChannels<V, Same<V>, true>};
 
 }  // namespace ops

@@ -27,7 +27,6 @@ mx::array ReferenceShortConv(const ShortConvSpec& spec, const mx::array& x, cons
                              KvStore& store) {
   const KvStore::LayerPlace place = store.PlaceOf(spec.layer);
   const int n_past = spec.kernel - 1;
-  const int end_column = spec.first_column + spec.channels;
   std::vector<mx::array> outputs;
   std::vector<mx::array> kept;
   for (const StateRuns& sequence : RunsOf(batch, place.group)) {
@@ -38,7 +37,13 @@ mx::array ReferenceShortConv(const ShortConvSpec& spec, const mx::array& x, cons
             ? mx::zeros({n_past, spec.channels}, mx::float32)
             : mx::reshape(store.Arrays(place.group, sequence.from, place.index).v,
                           {n_past, spec.channels});
-    const mx::array own = mx::slice(x, {first_row, spec.first_column}, {end_row, end_column});
+    const auto columns = [&](int first) {
+      return mx::slice(x, {first_row, first}, {end_row, first + spec.channels});
+    };
+    const bool is_gated = spec.activation == ConvActivation::kGates;
+    const mx::array own =
+        is_gated ? mx::multiply(columns(spec.in_gate_column), columns(spec.first_column))
+                 : columns(spec.first_column);
     const mx::array seen = mx::concatenate({past, own}, 0);  // [n_past + n_rows, channels]
     const int n_rows = end_row - first_row;
     mx::array sum = bias ? mx::broadcast_to(*bias, {n_rows, spec.channels})
@@ -46,6 +51,9 @@ mx::array ReferenceShortConv(const ShortConvSpec& spec, const mx::array& x, cons
     for (int j = 0; j < spec.kernel; ++j) {
       const mx::array tap = mx::slice(weight, {j, 0}, {j + 1, spec.channels});
       sum = mx::add(sum, mx::multiply(tap, mx::slice(seen, {j, 0}, {j + n_rows, spec.channels})));
+    }
+    if (is_gated) {
+      sum = mx::multiply(columns(spec.out_gate_column), sum);
     }
     outputs.push_back(spec.activation == ConvActivation::kSilu ? mx::multiply(sum, mx::sigmoid(sum))
                                                                : sum);
@@ -89,7 +97,10 @@ void ConvolveTask(const ShortConvSpec& spec, void (*kernel)(const ConvRun&), con
   for (std::size_t i = 0; i < sequence.runs.size(); ++i) {
     const StateRun& run = sequence.runs[i];
     const std::ptrdiff_t first_row = run.first_row;
-    kernel({.x = memory.x + first_row * memory.x_stride + spec.first_column + begin,
+    const float* const row = memory.x + first_row * memory.x_stride + begin;
+    kernel({.x = row + spec.first_column,
+            .in_gate = row + spec.in_gate_column,
+            .out_gate = row + spec.out_gate_column,
             .x_stride = memory.x_stride,
             .y = memory.y + first_row * spec.channels + begin,
             .y_stride = spec.channels,
@@ -128,7 +139,9 @@ mx::array ShortConv(const Context& context, const ShortConvSpec& spec, const mx:
       inputs, {x.shape(0), spec.channels}, mx::float32,
       [&](const std::vector<mx::array>& in, std::vector<mx::array>& out) {
         const ConvKernels& kernels = ConvKernelsFor(context.instruction_set);
-        const auto kernel = spec.activation == ConvActivation::kSilu ? kernels.silu : kernels.plain;
+        const auto kernel = spec.activation == ConvActivation::kSilu    ? kernels.silu
+                            : spec.activation == ConvActivation::kGates ? kernels.gated
+                                                                        : kernels.plain;
         const Memory memory{.x = in[0].data<float>(),
                             .x_stride = in[0].shape(1),
                             .weight = in[1].data<float>(),

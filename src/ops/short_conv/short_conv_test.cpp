@@ -24,7 +24,9 @@ struct Case {
             .first_column = first_column,
             .channels = channels,
             .kernel = kernel,
-            .activation = activation};
+            .activation = activation,
+            .in_gate_column = 1,
+            .out_gate_column = 0};
   }
   [[nodiscard]] std::vector<float> Weight() const {
     return RandomFloats(static_cast<std::size_t>(channels * kernel), 90);
@@ -38,6 +40,7 @@ const std::vector<Case> kCases{
     {.channels = 1, .kernel = 2},
     {.channels = 37, .kernel = 3, .first_column = 5, .activation = ConvActivation::kNone},
     {.channels = 300, .kernel = 4, .first_column = 16},
+    {.channels = 50, .kernel = 3, .first_column = 60, .activation = ConvActivation::kGates},
     {.channels = 140, .kernel = 8, .has_bias = true}};
 
 std::vector<std::vector<float>> Inputs(const Case& tested) {
@@ -73,15 +76,19 @@ std::vector<float> Slow(const Case& tested) {
     const int n = static_cast<int>(x.size()) / tested.width();
     for (int t = 0; t < n; ++t) {
       for (int c = 0; c < tested.channels; ++c) {
+        const auto at = [&](int row, int column) {
+          return static_cast<double>(x[static_cast<std::size_t>(row * tested.width() + column)]);
+        };
+        const bool is_gated = tested.activation == ConvActivation::kGates;
         double sum = tested.has_bias ? bias[static_cast<std::size_t>(c)] : 0.0;
         for (int j = 0; j < tested.kernel; ++j) {
-          const int at = t - tested.kernel + 1 + j;
-          sum +=
-              at < 0
-                  ? 0.0
-                  : static_cast<double>(weight[static_cast<std::size_t>(j * tested.channels + c)]) *
-                        x[static_cast<std::size_t>(at * tested.width() + tested.first_column + c)];
+          const int row = t - tested.kernel + 1 + j;
+          const double tap = weight[static_cast<std::size_t>(j * tested.channels + c)];
+          sum += row < 0 ? 0.0
+                         : tap * at(row, tested.first_column + c) *
+                               (is_gated ? at(row, tested.Spec().in_gate_column + c) : 1.0);
         }
+        sum *= is_gated ? at(t, tested.Spec().out_gate_column + c) : 1.0;
         out.push_back(static_cast<float>(
             tested.activation == ConvActivation::kSilu ? sum / (1 + std::exp(-sum)) : sum));
       }
