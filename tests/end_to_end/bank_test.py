@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from support import BINARY, GEMMA3, SMOLLM2, ServerProcess, http_client
+from support import BINARY, GEMMA3, LFM2, QWEN3_5, SMOLLM2, ServerProcess, http_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http_cases"))
 import cache_steps  # noqa: E402
@@ -63,6 +63,37 @@ class Bank(unittest.TestCase):
 
     def test_sliding_windows_restore_too(self):
         self.check_restore(GEMMA3)
+
+    def test_recurrent_layers_restore_too(self):
+        self.check_restore(QWEN3_5)
+
+    def test_short_convolutions_restore_too(self):
+        self.check_restore(LFM2)
+
+    def chat(self, server, messages):
+        """(text and logprobs of the reply, prompt tokens, cached tokens)"""
+        body = {"messages": messages, "temperature": 0, "max_tokens": 90, "ignore_eos": True, "logprobs": True}
+        answer = http_client.send(server.port, {"method": "POST", "path": "/v1/chat/completions", "headers": {},
+                                                "body": body})
+        self.assertEqual(answer["status"], 200, answer["text"])
+        choice, usage = answer["body"]["choices"][0], answer["body"]["usage"]
+        return ((choice["message"]["content"], choice["logprobs"]), usage["prompt_tokens"],
+                usage["prompt_tokens_details"]["cached_tokens"])
+
+    def test_recurrent_layers_go_on_where_an_agent_changes_its_prompt(self):
+        """An edit of the last message computes what is new and less than 64 tokens more."""
+        server = self.serve(QWEN3_5)
+        system = {"role": "system", "content": TEXT}
+        asked = [system, {"role": "user", "content": "What is on shelf 12? " * 30}]
+        first, length, cached = self.chat(server, asked)
+        self.assertEqual(cached, 0)
+        edited = [system, {"role": "user", "content": "Which shelf has the most seeds? " * 30}]
+        _, edited_length, cached = self.chat(server, edited)
+        own = edited_length - self.chat(server, [system, {"role": "user", "content": "."}])[1]
+        self.assertGreater(cached, edited_length - own - 64 - 16)
+        again, _, cached = self.chat(server, asked)
+        self.assertEqual(again, first)
+        self.assertGreaterEqual(cached, length - 65)
 
     def test_a_restore_is_much_faster_than_computing(self):
         server = self.serve()

@@ -14,6 +14,10 @@ from server_process import ServerProcess  # noqa: E402
 BINARY = os.environ.get("EMBERBANK_BINARY", str(ROOT / "build/emberbank"))
 MODELS = pathlib.Path(os.environ.get("EMBERBANK_TEST_MODELS", ROOT / "models"))
 SMOLLM2 = str(MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf")
+# Tiny ones with random weights, of tests/model_golden/make_models.py.
+MADE_MODELS = pathlib.Path(os.environ.get("EMBERBANK_MADE_MODELS", ROOT / "build-test/test_models"))
+QWEN3_5 = str(MADE_MODELS / "qwen3_5-hf")
+LFM2 = str(MADE_MODELS / "lfm2-hf")
 GEMMA3 = str(MODELS / "gemma-3-270m-q4_k_m.gguf")
 
 
