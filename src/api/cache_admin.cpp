@@ -96,17 +96,24 @@ Result<Json> Clear(ModelManager& manager, const ApiRequest& request) {
 }
 
 // The tokens that a chat or completion request with these fields would have as its prompt.
-Result<std::vector<TokenId>> PromptOf(const Json& body, const ServedModel& model) {
+Result<GenerationInput> PromptOf(const Json& body, const ServedModel& model) {
   FieldReader fields(body);
-  if (fields.Find("messages") == nullptr) {
-    const std::optional<std::string> text = fields.String("prompt");
-    if (!text) {
-      fields.FailField("messages", "is missing: `messages` or `prompt` is expected.");
-      return Fail(*fields.error());
-    }
-    return model.tokenizer->Encode(*text, chat::Tokenizer::SpecialTokens::kParse, model.adds_bos);
+  if (fields.Find("messages") != nullptr) {
+    return InputOfMessages(body, model);
   }
-  return EncodeMessages(body, model);
+  const std::optional<std::string> text = fields.String("prompt");
+  if (!text) {
+    fields.FailField("messages", "is missing: `messages` or `prompt` is expected.");
+    return Fail(*fields.error());
+  }
+  Result<std::vector<TokenId>> tokens =
+      model.tokenizer->Encode(*text, chat::Tokenizer::SpecialTokens::kParse, model.adds_bos);
+  if (!tokens) {
+    return Fail(tokens.error());
+  }
+  GenerationInput input;
+  input.prompts.push_back(std::move(*tokens));
+  return input;
 }
 
 class NoOutput final : public GenerationSink {
@@ -129,14 +136,12 @@ Result<Json> Prefill(ModelManager& models, const ApiRequest& request, Reply& rep
   if (fields.error()) {
     return Fail(*fields.error());
   }
-  Result<std::vector<TokenId>> tokens = PromptOf(body, *model);
-  if (!tokens) {
-    return Fail(tokens.error());
+  Result<GenerationInput> input = PromptOf(body, *model);
+  if (!input) {
+    return Fail(input.error());
   }
-  GenerationInput input;
-  input.prompts.push_back(std::move(*tokens));
   NoOutput sink;
-  const Result<Usage> usage = Generate(*model, std::move(input), options, reply, sink);
+  const Result<Usage> usage = Generate(*model, std::move(*input), options, reply, sink);
   if (!usage) {
     return Fail(usage.error());
   }

@@ -36,8 +36,8 @@ Result<chat::RenderedPrompt> RenderPrompt(const ServedModel& model,
   return model.chat_template->Render(changed, model.context_length);
 }
 
-Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel& model) {
-  const Result<chat::Conversation> conversation = ReadConversation(body);
+Result<GenerationInput> InputOfMessages(const Json& body, const ServedModel& model) {
+  Result<chat::Conversation> conversation = ReadConversation(body);
   if (!conversation) {
     return Fail(conversation.error());
   }
@@ -45,7 +45,15 @@ Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel&
   if (!prompt) {
     return Fail(prompt.error());
   }
-  return std::move(prompt->tokens);
+  return InputOf(std::move(*prompt), std::move(*conversation));
+}
+
+Result<std::vector<TokenId>> EncodeMessages(const Json& body, const ServedModel& model) {
+  Result<GenerationInput> input = InputOfMessages(body, model);
+  if (!input) {
+    return Fail(input.error());
+  }
+  return std::move(input->prompts.front());
 }
 
 GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversation) {

@@ -18,6 +18,9 @@ namespace api {
 [[nodiscard]] Result<std::vector<TokenId>> EncodeMessages(const Json& body,
                                                           const ServedModel& model);
 
+// The same as what to generate from.
+[[nodiscard]] Result<GenerationInput> InputOfMessages(const Json& body, const ServedModel& model);
+
 // A rendered conversation, with its tools and which of them may be called, as what to go on from.
 [[nodiscard]] GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversation);
 
