@@ -237,7 +237,8 @@ asio::awaitable<bool> Connection::ServeOne() {
         {.request = request, .status = early->status, .duration_ms = took.count()});
     co_return keep_alive && !gone();
   }
-  const bool is_read = co_await ReadBody(parser, form);
+  BodyBudget::Share share(shared_.bodies);
+  const bool is_read = co_await ReadBody(parser, form, share);
   if (!is_read) {
     co_return false;
   }
@@ -272,7 +273,8 @@ asio::awaitable<bool> Connection::AwaitFirstByte() {
   co_return !error;
 }
 
-asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& form) {
+asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& form,
+                                           BodyBudget::Share& share) {
   if (parser.is_done()) {
     co_return true;
   }
@@ -283,12 +285,27 @@ asio::awaitable<bool> Connection::ReadBody(Parser& parser, const AnswerForm& for
   }
   SystemError error;
   ArmDeadline(shared_.options.body_timeout);
-  co_await beast_http::async_read(socket_, buffer_, parser, redirect_error(use_awaitable, error));
+  bool fits = true;
+  while (!error && fits && !parser.is_done()) {
+    co_await beast_http::async_read_some(socket_, buffer_, parser,
+                                         redirect_error(use_awaitable, error));
+    fits = share.Grow(parser.get().body().size());
+  }
   DisarmDeadline();
   if (error) {
     co_await SendReadError(form, error);
+  } else if (!fits) {
+    body_unread_ = true;
+    AnswerForm refusal = form;
+    refusal.keep_alive = false;
+    const Error full{.code = ErrorCode::kOverloaded,
+                     .message = fmt::format("The requests of all clients together are larger than "
+                                            "the limit of {} bytes; try again.",
+                                            shared_.options.max_held_bytes),
+                     .param = {}};
+    co_await SendErrorNow(std::move(refusal), 503, full, {});
   }
-  co_return !error;
+  co_return !error && fits;
 }
 
 // The request could not be read: says why, unless the client has left.

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "http/body_budget.h"
 #include "http/exchange.h"
 #include "http/server.h"
 #include "http/worker_pool.h"
@@ -26,6 +27,7 @@ struct ServerShared {
   const ServerOptions& options;
   RequestHandler& handler;
   WorkerPool& workers;
+  BodyBudget bodies{options.max_held_bytes};
   std::atomic<bool> draining{false};
 };
 
@@ -67,7 +69,8 @@ class Connection final : public ByteSink, public std::enable_shared_from_this<Co
   boost::asio::awaitable<void> Refuse();
   boost::asio::awaitable<bool> ServeOne();
   boost::asio::awaitable<bool> AwaitFirstByte();
-  boost::asio::awaitable<bool> ReadBody(Parser& parser, const AnswerForm& form);
+  boost::asio::awaitable<bool> ReadBody(Parser& parser, const AnswerForm& form,
+                                        BodyBudget::Share& share);
   boost::asio::awaitable<bool> AnswerRequest(std::shared_ptr<Job> job);
   boost::asio::awaitable<void> WatchClient();
   boost::asio::awaitable<void> SendNow(std::string_view bytes);

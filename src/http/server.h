@@ -18,6 +18,7 @@ struct ServerOptions {
   int max_connections = 1024;                        // more are answered with 503
   std::uint32_t max_header_bytes = 64U << 10U;       // more: 431
   std::uint64_t max_body_bytes = 64ULL << 20U;       // more: 413
+  std::uint64_t max_held_bytes = 512ULL << 20U;      // of all requests' bodies; more: 503
   std::chrono::milliseconds header_timeout{30'000};  // from the first byte; then 408
   std::chrono::milliseconds body_timeout{300'000};   // of the whole body; then 408
   std::chrono::milliseconds write_timeout{60'000};   // a client that does not read has left

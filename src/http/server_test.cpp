@@ -217,6 +217,22 @@ TEST_F(HttpServer, AnOversizeBodyIs413AndTheSenderComesToReadIt) {
   EXPECT_TRUE(Ask(Post("/size", std::string(1000, 'x'))).ends_with("1000"));
 }
 
+TEST_F(HttpServer, BodiesOfAllClientsTogetherHaveALimit) {
+  Start({.max_held_bytes = 1000});
+  TestClient holding(server->port());
+  holding.Send(Post("/until-gone", std::string(600, 'x')));
+  ASSERT_TRUE(Eventually([&] { return handler.answering > 0; }));
+  const std::string answer = Ask(Post("/size", std::string(500, 'x')));
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
+  EXPECT_NE(answer.find("limit of 1000 bytes"), std::string::npos) << answer;
+  EXPECT_TRUE(Ask(Post("/size", std::string(400, 'x'))).ends_with("400"));
+  EXPECT_TRUE(Ask("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  holding.Close();
+  // Given back; and a body that is the only one is held by its own limit alone.
+  EXPECT_TRUE(
+      Eventually([&] { return Ask(Post("/size", std::string(2000, 'x'))).ends_with("2000"); }));
+}
+
 TEST_F(HttpServer, AnOversizeHeaderIs431) {
   Start({.max_header_bytes = 1000});
   EXPECT_TRUE(Ask("GET / HTTP/1.1\r\nX: " + std::string(5000, 'x') + "\r\n\r\n")
