@@ -4,11 +4,12 @@
 # build-test/   the same sources with all tests            (make test)
 # build-asan/   units under address and undefined-behaviour sanitizers
 # build-tsan/   scheduler, cache and http under the thread sanitizer
+# build-neon/   the kernels for 64-bit ARM, cross-compiled and emulated
 
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: build serve test lint format tidy bench clean setup setup-tests models test-main test-asan test-tsan
+.PHONY: build serve test lint format tidy bench clean setup setup-tests models test-main test-neon test-asan test-tsan
 
 build: setup
 	cmake --preset release -DEMBERBANK_BUILD_TESTS=OFF
@@ -18,7 +19,7 @@ serve: build
 	scripts/fetch_model smollm2
 	build/emberbank serve $(MODEL)
 
-test: setup-tests models lint test-main test-tsan test-asan
+test: setup-tests models lint test-main test-neon test-tsan test-asan
 
 setup:
 	scripts/setup
@@ -33,6 +34,10 @@ test-main:
 	cmake --preset test
 	cmake --build build-test -j $(JOBS)
 	ctest --test-dir build-test --output-on-failure
+
+# On x86-64 Linux; on 64-bit ARM test-main runs these tests.
+test-neon:
+	if [ "$$(uname -sm)" = "Linux x86_64" ]; then scripts/test_neon; fi
 
 # Whole models would take too long under sanitizers.
 test-asan:

@@ -1,12 +1,15 @@
 # Which files of ops/ are built, and with which flags, by file name: one translation unit an instruction set, chosen
 # at run time. A platform that lacks something gets a stub file instead of an #ifdef at the call:
-#   avx2*.cpp avx512*.cpp x86_*.cpp   x86-64 only        no_x86*.cpp    everywhere else
+#   avx2*.cpp avx512*.cpp x86_*.cpp   x86-64 only        neon*.cpp arm_*.cpp   64-bit ARM only
+#   no_simd_*.cpp                     everywhere else
 #   linux_*.cpp                       Linux only         darwin_*.cpp   macOS only
 file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/ops/*.cpp")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(not_here "/no_x86[a-z0-9_]*\\.cpp$")
+  set(not_here "/(neon|arm_|no_simd_)[a-z0-9_]*\\.cpp$")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(not_here "/(avx2|avx512|x86_|no_simd_)[a-z0-9_]*\\.cpp$")
 else()
-  set(not_here "/(avx2|avx512|x86_)[a-z0-9_]*\\.cpp$")
+  set(not_here "/(avx2|avx512|x86_|neon|arm_)[a-z0-9_]*\\.cpp$")
 endif()
 if(APPLE)
   set(not_this_system "/linux_[a-z0-9_]*\\.cpp$")
@@ -27,6 +30,8 @@ foreach(file IN LISTS kernels)
   elseif(file MATCHES "/avx512[a-z0-9_]*\\.cpp$")
     set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS
       "-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni;-mfma;-mf16c;-mprefer-vector-width=512;-ffp-contract=off;-Wno-maybe-uninitialized")
+  elseif(file MATCHES "/neon[a-z0-9_]*\\.cpp$")
+    set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a+dotprod;-ffp-contract=off")
   else()
     # The order and rounding of every sum is part of the contract: no silent fusing here either.
     set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")

@@ -1,64 +1,11 @@
-#include <setjmp.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <array>
 #include <cstdint>
 
 #include "ops/cpu_probe.h"
+#include "ops/fault_guard.h"
 #include "ops/tile_permission.h"
 
 namespace ops {
 namespace {
-
-constexpr std::array kSignals = {SIGILL, SIGSEGV, SIGBUS, SIGTRAP, SIGFPE};
-
-constinit thread_local sigjmp_buf* probing = nullptr;  // set while this thread runs a probe
-
-void OnFault(int signal_number) {
-  if (probing != nullptr) {
-    siglongjmp(*probing, 1);
-  }
-  // Another thread's own fault: give it the default end, on return the instruction faults again.
-  signal(signal_number, SIG_DFL);
-}
-
-// Takes over the fault signals for its lifetime.
-class FaultGuard {
- public:
-  FaultGuard() {
-    struct sigaction action = {};
-    action.sa_handler = &OnFault;
-    sigemptyset(&action.sa_mask);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      sigaction(kSignals[i], &action, &saved_[i]);
-    }
-  }
-  ~FaultGuard() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      sigaction(kSignals[i], &saved_[i], nullptr);
-    }
-  }
-  FaultGuard(const FaultGuard&) = delete;
-  FaultGuard& operator=(const FaultGuard&) = delete;
-
- private:
-  std::array<struct sigaction, kSignals.size()> saved_ = {};
-};
-
-using Probe = void (*)();
-
-bool Survives(Probe probe) {
-  sigjmp_buf here;
-  if (sigsetjmp(here, 1) != 0) {
-    probing = nullptr;
-    return false;
-  }
-  probing = &here;
-  probe();
-  probing = nullptr;
-  return true;
-}
 
 // The instructions are written as text, so that this file needs none of their compile flags.
 void Avx2() {
@@ -106,9 +53,9 @@ void AmxInt8() {
 CpuFeatures ProbeInstructionSets() {
   const FaultGuard guard;
   CpuFeatures cpu;
-  cpu.avx2 = Survives(&Avx2);
-  cpu.avx512_vnni = cpu.avx2 && Survives(&Avx512Vnni);
-  cpu.amx_int8 = cpu.avx512_vnni && RequestTilePermission() && Survives(&AmxInt8);
+  cpu.avx2 = guard.Survives(&Avx2);
+  cpu.avx512_vnni = cpu.avx2 && guard.Survives(&Avx512Vnni);
+  cpu.amx_int8 = cpu.avx512_vnni && RequestTilePermission() && guard.Survives(&AmxInt8);
   return cpu;
 }
 

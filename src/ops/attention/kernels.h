@@ -78,6 +78,7 @@ struct AttentionKernels {
 extern const AttentionKernels kPlainAttentionKernels;
 extern const AttentionKernels kAvx2AttentionKernels;    // x86-64 only
 extern const AttentionKernels kAvx512AttentionKernels;  // x86-64 only
+extern const AttentionKernels kNeonAttentionKernels;    // 64-bit ARM only
 
 // Those of `set`, or the plain ones where it has none of its own.
 [[nodiscard]] const AttentionKernels& AttentionKernelsFor(InstructionSet set);

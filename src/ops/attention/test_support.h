@@ -16,22 +16,11 @@
 #include <vector>
 
 #include "ops/attention/attention.h"
-#include "ops/cpu_features.h"
 #include "ops/rope/rope.h"
+#include "ops/test_sets.h"
 #include "ops/thread_pool.h"
 
 namespace ops::testing {
-
-inline std::vector<InstructionSet> PresentSets() {
-  std::vector<InstructionSet> sets{InstructionSet::kPlain};
-  if (DetectCpu().avx2) {
-    sets.push_back(InstructionSet::kAvx2);
-  }
-  if (DetectCpu().avx512_vnni) {
-    sets.push_back(InstructionSet::kAvx512Vnni);
-  }
-  return sets;
-}
 
 inline std::vector<float> RandomFloats(std::size_t n, unsigned seed, float scale = 1.0F) {
   std::mt19937 engine(seed);

@@ -14,24 +14,28 @@ struct UnitVector {
   float scale = 1.0F;
 };
 
-// kDeltaLanes columns of the state of one head, and the rows that it goes through.
+inline constexpr int kDeltaLanes = 16;
+// Columns of a state that go through the rows together: with a k_dim of 128 they fill half of a
+// first-level cache.
+inline constexpr int kDeltaColumns = 32;
+
+// Some columns of the state of one head, and the rows that they go through.
 struct DeltaRun {
-  float* state = nullptr;    // [k_dim][kDeltaLanes]
+  float* state = nullptr;    // [k_dim][kDeltaColumns]
+  int n_columns = 0;         // kDeltaLanes or kDeltaColumns
   const float* q = nullptr;  // [n_rows] rows of k_dim, qk_stride floats apart; k as well
   const float* k = nullptr;
   std::ptrdiff_t qk_stride = 0;
-  const float* v = nullptr;  // [n_rows] rows of kDeltaLanes, v_stride floats apart
+  const float* v = nullptr;  // [n_rows] rows of n_columns, v_stride floats apart
   std::ptrdiff_t v_stride = 0;
   const float* decay = nullptr;  // [n_rows] numbers, gate_stride floats apart; beta as well
   const float* beta = nullptr;
   std::ptrdiff_t gate_stride = 0;
-  float* out = nullptr;  // [n_rows] rows of kDeltaLanes, out_stride floats apart
+  float* out = nullptr;  // [n_rows] rows of n_columns, out_stride floats apart
   std::ptrdiff_t out_stride = 0;
   int n_rows = 0;
   int k_dim = 0;
 };
-
-inline constexpr int kDeltaLanes = 16;
 
 // One head of one row on its way out: y = rms_norm(y) * weight * silu(z).
 struct GatedNorm {
@@ -52,6 +56,7 @@ struct DeltaKernels {
 extern const DeltaKernels kPlainDeltaKernels;
 extern const DeltaKernels kAvx2DeltaKernels;    // x86-64 only
 extern const DeltaKernels kAvx512DeltaKernels;  // x86-64 only
+extern const DeltaKernels kNeonDeltaKernels;    // 64-bit ARM only
 
 // Those of `set`, or the plain ones where it has none of its own.
 [[nodiscard]] const DeltaKernels& DeltaKernelsFor(InstructionSet set);

@@ -22,63 +22,106 @@ inline void NormaliseVector(const UnitVector& vector) {
   }
 }
 
-// Sums over k_dim go into this many partial sums, by the index modulo it: a fused multiply-add
-// takes four cycles.
-inline constexpr int kPartialSums = 4;
+// Sums over k_dim go into this many partial sums, by the index modulo it: a row of the state takes
+// longer than half of a fused multiply-add.
+inline constexpr int kPartialSums = 2;
 
-template <class V>
-inline V AddUp(const V (&sums)[kPartialSums]) {
-  return V::Add(V::Add(sums[0], sums[1]), V::Add(sums[2], sums[3]));
-}
+// k^T S and q^T S over kWidth vectors of columns, being summed.
+template <class V, int kWidth>
+struct DeltaSums {
+  V part[kPartialSums][kWidth];
 
-// k^T S over the columns of the tile.
-template <class V>
-inline V Recall(const float* state, const float* k, int k_dim) {
-  V sums[kPartialSums] = {V::Zero(), V::Zero(), V::Zero(), V::Zero()};
-  int i = 0;
-  for (; i + kPartialSums <= k_dim; i += kPartialSums) {
-    for (int j = 0; j < kPartialSums; ++j) {
-      sums[j] = V::Fma(V::Set(k[i + j]), V::Load(state + (i + j) * V::kLanes), sums[j]);
+  DeltaSums() {
+    for (auto& sums : part) {
+      for (V& sum : sums) {
+        sum = V::Zero();
+      }
     }
   }
-  for (int j = 0; i < k_dim; ++i, ++j) {
-    sums[j] = V::Fma(V::Set(k[i]), V::Load(state + i * V::kLanes), sums[j]);
-  }
-  return AddUp(sums);
-}
+  [[nodiscard]] V Total(int column) const { return V::Add(part[0][column], part[1][column]); }
+};
 
-// S = decay S + k change^T. Returns q^T S.
-template <class V>
-inline V Update(float* state, const float* q, const float* k, V decay, V change, int k_dim) {
-  V sums[kPartialSums] = {V::Zero(), V::Zero(), V::Zero(), V::Zero()};
-  const auto row = [&](int i, V sum) {
-    const V s = V::Fma(V::Set(k[i]), change, V::Mul(decay, V::Load(state + i * V::kLanes)));
-    s.Store(state + i * V::kLanes);
-    return V::Fma(V::Set(q[i]), s, sum);
-  };
-  int i = 0;
-  for (; i + kPartialSums <= k_dim; i += kPartialSums) {
-    for (int j = 0; j < kPartialSums; ++j) {
-      sums[j] = row(i + j, sums[j]);
+// k^T S of the state before the first row.
+template <class V, int kWidth>
+inline void Recall(const DeltaRun& run, int first_column, DeltaSums<V, kWidth>& known) {
+  for (int i = 0; i < run.k_dim; ++i) {
+    const V k = V::Set(run.k[i]);
+    for (int w = 0; w < kWidth; ++w) {
+      V& sum = known.part[i % kPartialSums][w];
+      sum = V::Fma(k, V::Load(run.state + i * kDeltaColumns + first_column + w * V::kLanes), sum);
     }
   }
-  for (int j = 0; i < k_dim; ++i, ++j) {
-    sums[j] = row(i, sums[j]);
+}
+
+// One row of the state moved on: S = decay S + k change. Adds to q^T S and to the next token's k^T
+// S, so that the state is read once a token.
+template <class V, int kWidth>
+struct DeltaStep {
+  V decay;
+  V change[kWidth];
+  const float* k = nullptr;
+  const float* q = nullptr;
+  const float* next_k = nullptr;
+
+  void Row(int i, float* state, V (&out)[kWidth], V (&known)[kWidth]) const {
+    const V k_i = V::Set(k[i]);
+    const V q_i = V::Set(q[i]);
+    const V next_i = V::Set(next_k[i]);
+    for (int w = 0; w < kWidth; ++w) {
+      const V s = V::Fma(k_i, change[w], V::Mul(decay, V::Load(state + w * V::kLanes)));
+      s.Store(state + w * V::kLanes);
+      out[w] = V::Fma(q_i, s, out[w]);
+      known[w] = V::Fma(next_i, s, known[w]);
+    }
   }
-  return AddUp(sums);
+};
+
+template <class V, int kWidth>
+inline void RunColumns(const DeltaRun& run, int first_column) {
+  DeltaSums<V, kWidth> known;
+  Recall<V, kWidth>(run, first_column, known);
+  for (int r = 0; r < run.n_rows; ++r) {
+    DeltaStep<V, kWidth> step;
+    step.decay = V::Set(run.decay[r * run.gate_stride]);
+    step.k = run.k + r * run.qk_stride;
+    step.q = run.q + r * run.qk_stride;
+    step.next_k = r + 1 < run.n_rows ? step.k + run.qk_stride : step.k;  // the last is not used
+    const V beta = V::Set(run.beta[r * run.gate_stride]);
+    for (int w = 0; w < kWidth; ++w) {
+      const V v = V::Load(run.v + r * run.v_stride + first_column + w * V::kLanes);
+      step.change[w] = V::Mul(beta, V::Sub(v, V::Mul(step.decay, known.Total(w))));
+    }
+    known = DeltaSums<V, kWidth>();
+    DeltaSums<V, kWidth> out;
+    float* const state = run.state + first_column;
+    int i = 0;
+    for (; i + kPartialSums <= run.k_dim; i += kPartialSums) {
+      for (int j = 0; j < kPartialSums; ++j) {
+        step.Row(i + j, state + (i + j) * kDeltaColumns, out.part[j], known.part[j]);
+      }
+    }
+    for (int j = 0; i < run.k_dim; ++i, ++j) {
+      step.Row(i, state + i * kDeltaColumns, out.part[j], known.part[j]);
+    }
+    for (int w = 0; w < kWidth; ++w) {
+      out.Total(w).Store(run.out + r * run.out_stride + first_column + w * V::kLanes);
+    }
+  }
 }
 
 template <class V>
 inline void RunDelta(const DeltaRun& run) {
-  static_assert(V::kLanes == kDeltaLanes);
-  for (int r = 0; r < run.n_rows; ++r) {
-    const float* const q = run.q + r * run.qk_stride;
-    const float* const k = run.k + r * run.qk_stride;
-    const V decay = V::Set(run.decay[r * run.gate_stride]);
-    const V beta = V::Set(run.beta[r * run.gate_stride]);
-    const V known = V::Mul(decay, Recall<V>(run.state, k, run.k_dim));
-    const V change = V::Mul(beta, V::Sub(V::Load(run.v + r * run.v_stride), known));
-    Update<V>(run.state, q, k, decay, change, run.k_dim).Store(run.out + r * run.out_stride);
+  static_assert(V::kLanes == kDeltaLanes && kDeltaColumns == 2 * kDeltaLanes);
+  // Two vectors share the numbers of q and k where the registers hold their sums.
+  constexpr int kSumsOfTwo = 2 * 2 * kPartialSums;
+  if constexpr (V::kAccumulators > kSumsOfTwo) {
+    if (run.n_columns == kDeltaColumns) {
+      RunColumns<V, 2>(run, 0);
+      return;
+    }
+  }
+  for (int column = 0; column < run.n_columns; column += V::kLanes) {
+    RunColumns<V, 1>(run, column);
   }
 }
 

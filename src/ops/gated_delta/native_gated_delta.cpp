@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -95,26 +94,28 @@ class LayerDelta {
   }
 
   void RunHead(const NativeStateRuns& sequence, int head) const {
-    alignas(64) thread_local float state[kMaxKeyDim * kDeltaLanes];
+    alignas(64) thread_local float state[kMaxKeyDim * kDeltaColumns];
     const std::ptrdiff_t at_head = static_cast<std::ptrdiff_t>(head) * spec_.k_dim * spec_.v_dim;
-    for (int column = 0; column < spec_.v_dim; column += kDeltaLanes) {
-      Load(sequence.from == nullptr ? nullptr : sequence.from + at_head + column, state);
+    for (int column = 0; column < spec_.v_dim; column += kDeltaColumns) {
+      const int n = std::min(kDeltaColumns, spec_.v_dim - column);
+      Load(sequence.from == nullptr ? nullptr : sequence.from + at_head + column, n, state);
       for (std::size_t i = 0; i < sequence.runs.size(); ++i) {
-        RunRows(sequence.runs[i], head, column, state);
+        RunRows(sequence.runs[i], head, column, n, state);
         if (sequence.to[i] != nullptr) {
-          Store(state, sequence.to[i] + at_head + column);
+          Store(state, n, sequence.to[i] + at_head + column);
         }
       }
     }
   }
 
-  void RunRows(const StateRun& run, int head, int column, float* state) const {
+  void RunRows(const StateRun& run, int head, int column, int n_columns, float* state) const {
     const std::ptrdiff_t row = run.first_row;
     const std::ptrdiff_t k_head = head / (spec_.n_v_heads / spec_.n_k_heads);
     const float* const q = qk_ + row * 2 * key_ + k_head * spec_.k_dim;
     const std::ptrdiff_t at_value = static_cast<std::ptrdiff_t>(head) * spec_.v_dim + column;
     const float* const decay = gates_ + row * 2 * spec_.n_v_heads + head;
     kernels_.run({.state = state,
+                  .n_columns = n_columns,
                   .q = q,
                   .k = q + key_,
                   .qk_stride = 2 * key_,
@@ -129,20 +130,19 @@ class LayerDelta {
                   .k_dim = spec_.k_dim});
   }
 
-  void Load(const float* from, float* state) const {
+  void Load(const float* from, int n, float* state) const {
     for (int i = 0; i < spec_.k_dim; ++i) {
       if (from == nullptr) {
-        std::fill_n(state + i * kDeltaLanes, kDeltaLanes, 0.0F);
+        std::fill_n(state + i * kDeltaColumns, n, 0.0F);
       } else {
-        std::memcpy(state + i * kDeltaLanes, from + static_cast<std::ptrdiff_t>(i) * spec_.v_dim,
-                    kDeltaLanes * sizeof(float));
+        std::copy_n(from + static_cast<std::ptrdiff_t>(i) * spec_.v_dim, n,
+                    state + i * kDeltaColumns);
       }
     }
   }
-  void Store(const float* state, float* to) const {
+  void Store(const float* state, int n, float* to) const {
     for (int i = 0; i < spec_.k_dim; ++i) {
-      std::memcpy(to + static_cast<std::ptrdiff_t>(i) * spec_.v_dim, state + i * kDeltaLanes,
-                  kDeltaLanes * sizeof(float));
+      std::copy_n(state + i * kDeltaColumns, n, to + static_cast<std::ptrdiff_t>(i) * spec_.v_dim);
     }
   }
 

@@ -83,6 +83,25 @@ __m256 Load8(const std::uint16_t* halves) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves)));
 }
 
+__m256 Load8(const std::int8_t* bytes) {
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
+}
+
+// The scales of group `g` and 8 channels from `lane` on, or the biases when given those pointers.
+template <ScaleForm kForm>
+[[gnu::always_inline]] inline __m256 ScaleOf(const float* values, const std::uint16_t* halves,
+                                             const std::int8_t* subs, int g, int lane) {
+  if constexpr (kForm == ScaleForm::kFloat) {
+    return Load8(values + g * kTile + lane);
+  } else if constexpr (kForm == ScaleForm::kHalf) {
+    return Load8(halves + g * kTile + lane);
+  } else {
+    return _mm256_mul_ps(Load8(halves + g / kSuperGroups * kTile + lane),
+                         Load8(subs + g * kTile + lane));
+  }
+}
+
 template <int R>
 [[gnu::always_inline]] inline void AddScaled(const __m256i* dot, const std::int32_t* offsets,
                                              __m256 scale, const float* x_scales, __m256* acc) {
@@ -95,27 +114,27 @@ template <int R>
   }
 }
 
-// One group of the 8 channels from `lane` on. `scales`, `biases`: the product's, in one of their
-// types.
-template <int R, Product kProduct, int kSteps, int kStored, class Scale>
-[[gnu::always_inline]] inline void AddGroup(const TileProduct& p, const Scale* scales,
-                                            const Scale* biases, int g, int lane, __m256* acc) {
+// One group of the 8 channels from `lane` on.
+template <int R, Product kProduct, int kSteps, int kStored, ScaleForm kForm>
+[[gnu::always_inline]] inline void AddGroup(const TileProduct& p, int g, int lane, __m256* acc) {
   const std::uint8_t* codes = p.codes + 64 * kStored * g + 4 * lane;
   const std::int8_t* x = p.x + g * R * kGroup;
   __m256i dot[R];
   if constexpr (kProduct == Product::kSymmetric16) {
     AddVectors<R, kSteps, kStored, 0, 4>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + 2 * g * R, Load8(scales + 2 * g * kTile + lane),
+    AddScaled<R>(dot, p.offsets + 2 * g * R, Load8(p.scales + 2 * g * kTile + lane),
                  p.x_scales + g * R, acc);
     AddVectors<R, kSteps, kStored, 4, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + (2 * g + 1) * R, Load8(scales + (2 * g + 1) * kTile + lane),
+    AddScaled<R>(dot, p.offsets + (2 * g + 1) * R, Load8(p.scales + (2 * g + 1) * kTile + lane),
                  p.x_scales + g * R, acc);
   } else {
     AddVectors<R, kSteps, kStored, 0, 8>(codes, x, dot);
-    AddScaled<R>(dot, p.offsets + g * R, Load8(scales + g * kTile + lane), p.x_scales + g * R, acc);
+    AddScaled<R>(dot, p.offsets + g * R,
+                 ScaleOf<kForm>(p.scales, p.half_scales, p.sub_scales, g, lane), p.x_scales + g * R,
+                 acc);
   }
   if constexpr (kProduct == Product::kAffine) {
-    const __m256 bias = Load8(biases + g * kTile + lane);
+    const __m256 bias = ScaleOf<kForm>(p.biases, p.half_biases, p.sub_biases, g, lane);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       acc[r] = _mm256_fmadd_ps(bias, _mm256_set1_ps(p.x_sums[g * R + r]), acc[r]);
@@ -123,9 +142,8 @@ template <int R, Product kProduct, int kSteps, int kStored, class Scale>
   }
 }
 
-template <int R, Product kProduct, int kSteps, int kStored, class Scale>
-[[gnu::always_inline]] inline void RunWith(const TileProduct& p, const Scale* scales,
-                                           const Scale* biases) {
+template <int R, Product kProduct, int kSteps, int kStored, ScaleForm kForm>
+void Run(const TileProduct& p) {
   for (int lane = 0; lane < kTile; lane += kLanes) {
     __m256 acc[R];
 #pragma GCC unroll 16
@@ -136,7 +154,7 @@ template <int R, Product kProduct, int kSteps, int kStored, class Scale>
       if (lane == 0) {
         FetchNext(p, g);
       }
-      AddGroup<R, kProduct, kSteps, kStored>(p, scales, biases, g, lane, acc);
+      AddGroup<R, kProduct, kSteps, kStored, kForm>(p, g, lane, acc);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
@@ -145,54 +163,50 @@ template <int R, Product kProduct, int kSteps, int kStored, class Scale>
   }
 }
 
-// kHalf: scales and biases as they are stored.
-template <int R, Product kProduct, int kSteps, int kStored, bool kHalf>
-void Run(const TileProduct& p) {
-  if constexpr (kHalf) {
-    RunWith<R, kProduct, kSteps, kStored>(p, p.half_scales, p.half_biases);
-  } else {
-    RunWith<R, kProduct, kSteps, kStored>(p, p.scales, p.biases);
-  }
-}
-
 using RunFunction = void (*)(const TileProduct&);
 
-template <Product kProduct, int kSteps, int kStored, bool kHalf, int... kIndex>
+template <Product kProduct, int kSteps, int kStored, ScaleForm kForm, int... kIndex>
 constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
     std::integer_sequence<int, kIndex...>) {
-  return {&Run<kIndex + 1, kProduct, kSteps, kStored, kHalf>...};
+  return {&Run<kIndex + 1, kProduct, kSteps, kStored, kForm>...};
 }
 
-template <Product kProduct, int kSteps, int kStored, bool kHalf>
+template <Product kProduct, int kSteps, int kStored, ScaleForm kForm>
 constexpr auto kTable =
-    MakeTable<kProduct, kSteps, kStored, kHalf>(std::make_integer_sequence<int, kRows>());
+    MakeTable<kProduct, kSteps, kStored, kForm>(std::make_integer_sequence<int, kRows>());
 
-template <Product kProduct, bool kHalf>
+template <Product kProduct, ScaleForm kForm>
 RunFunction Choose(std::size_t index, int code_bits, int stored_bits) {
   switch (StepsOf(code_bits)) {
     case 8:
-      return stored_bits == 4 ? kTable<kProduct, 8, 4, kHalf>[index]
-                              : kTable<kProduct, 8, 8, kHalf>[index];
+      return stored_bits == 4 ? kTable<kProduct, 8, 4, kForm>[index]
+                              : kTable<kProduct, 8, 8, kForm>[index];
     case 4:
-      return kTable<kProduct, 4, 8, kHalf>[index];
+      return kTable<kProduct, 4, 8, kForm>[index];
     case 2:
-      return kTable<kProduct, 2, 8, kHalf>[index];
+      return kTable<kProduct, 2, 8, kForm>[index];
     default:
-      return kTable<kProduct, 0, 8, kHalf>[index];
+      return kTable<kProduct, 0, 8, kForm>[index];
   }
 }
 
 template <Product kProduct>
 RunFunction Choose(std::size_t index, const TileProduct& p) {
-  return p.half_scales != nullptr ? Choose<kProduct, true>(index, p.code_bits, p.stored_bits)
-                                  : Choose<kProduct, false>(index, p.code_bits, p.stored_bits);
+  switch (ScaleFormOf(p)) {
+    case ScaleForm::kSuper:
+      return Choose<kProduct, ScaleForm::kSuper>(index, p.code_bits, p.stored_bits);
+    case ScaleForm::kHalf:
+      return Choose<kProduct, ScaleForm::kHalf>(index, p.code_bits, p.stored_bits);
+    default:
+      return Choose<kProduct, ScaleForm::kFloat>(index, p.code_bits, p.stored_bits);
+  }
 }
 
 void Multiply(int rows, const TileProduct& p) {
   const std::size_t index = static_cast<std::size_t>(rows - 1);
   switch (p.product) {
     case Product::kSymmetric16:  // Q6_K only
-      return kTable<Product::kSymmetric16, 2, 8, false>[index](p);
+      return kTable<Product::kSymmetric16, 2, 8, ScaleForm::kFloat>[index](p);
     case Product::kAffine:
       return Choose<Product::kAffine>(index, p)(p);
     case Product::kSymmetric:

@@ -35,6 +35,24 @@ __m512 Load16(const std::uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
 }
 
+__m512 Load16(const std::int8_t* bytes) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+}
+
+// The scale of group `g`, or its bias when given those pointers.
+template <ScaleForm kForm>
+[[gnu::always_inline]] inline __m512 ScaleOf(const float* values, const std::uint16_t* halves,
+                                             const std::int8_t* subs, int g) {
+  if constexpr (kForm == ScaleForm::kFloat) {
+    return Load16(values + g * kTile);
+  } else if constexpr (kForm == ScaleForm::kHalf) {
+    return Load16(halves + g * kTile);
+  } else {
+    return _mm512_mul_ps(Load16(halves + g / kSuperGroups * kTile), Load16(subs + g * kTile));
+  }
+}
+
 template <int R>
 [[gnu::always_inline]] inline void AddScaled(const __m512i* dot, __m512 scale,
                                              const float* x_scales, __m512* acc) {
@@ -88,23 +106,8 @@ template <int R>
   }
 }
 
-// kHalf: scales and biases as they are stored.
-template <int R, Product kProduct, int kStored, bool kHalf>
+template <int R, Product kProduct, int kStored, ScaleForm kForm>
 void Run(const TileProduct& p) {
-  const auto* const scales = [&] {
-    if constexpr (kHalf) {
-      return p.half_scales;
-    } else {
-      return p.scales;
-    }
-  }();
-  const auto* const biases = [&] {
-    if constexpr (kHalf) {
-      return p.half_biases;
-    } else {
-      return p.biases;
-    }
-  }();
   __m512 acc[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -119,9 +122,10 @@ void Run(const TileProduct& p) {
     __m512i dot[R];
     Start<R>(p.offsets + g * R, dot);
     AddGroup<R, kStored>(p.codes + 64 * kStored * g, p.x + g * R * kGroup, dot);
-    AddScaled<R>(dot, Load16(scales + g * kTile), p.x_scales + g * R, acc);
+    AddScaled<R>(dot, ScaleOf<kForm>(p.scales, p.half_scales, p.sub_scales, g), p.x_scales + g * R,
+                 acc);
     if constexpr (kProduct == Product::kAffine) {
-      const __m512 bias = Load16(biases + g * kTile);
+      const __m512 bias = ScaleOf<kForm>(p.biases, p.half_biases, p.sub_biases, g);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         acc[r] = _mm512_fmadd_ps(bias, _mm512_set1_ps(p.x_sums[g * R + r]), acc[r]);
@@ -136,26 +140,32 @@ void Run(const TileProduct& p) {
 
 using RunFunction = void (*)(const TileProduct&);
 
-template <Product kProduct, int kStored, bool kHalf, int... kIndex>
+template <Product kProduct, int kStored, ScaleForm kForm, int... kIndex>
 constexpr std::array<RunFunction, sizeof...(kIndex)> MakeTable(
     std::integer_sequence<int, kIndex...>) {
-  return {&Run<kIndex + 1, kProduct, kStored, kHalf>...};
+  return {&Run<kIndex + 1, kProduct, kStored, kForm>...};
 }
 
-template <Product kProduct, int kStored, bool kHalf>
+template <Product kProduct, int kStored, ScaleForm kForm>
 constexpr auto kTable =
-    MakeTable<kProduct, kStored, kHalf>(std::make_integer_sequence<int, kRows>());
+    MakeTable<kProduct, kStored, kForm>(std::make_integer_sequence<int, kRows>());
 
 template <Product kProduct, int kStored>
 RunFunction Choose(int rows, const TileProduct& p) {
   const auto index = static_cast<std::size_t>(rows - 1);
-  return p.half_scales != nullptr ? kTable<kProduct, kStored, true>[index]
-                                  : kTable<kProduct, kStored, false>[index];
+  switch (ScaleFormOf(p)) {
+    case ScaleForm::kSuper:
+      return kTable<kProduct, kStored, ScaleForm::kSuper>[index];
+    case ScaleForm::kHalf:
+      return kTable<kProduct, kStored, ScaleForm::kHalf>[index];
+    default:
+      return kTable<kProduct, kStored, ScaleForm::kFloat>[index];
+  }
 }
 
 void Multiply(int rows, const TileProduct& p) {
   if (p.product == Product::kSymmetric16) {
-    kTable<Product::kSymmetric16, 8, false>[static_cast<std::size_t>(rows - 1)](p);
+    kTable<Product::kSymmetric16, 8, ScaleForm::kFloat>[static_cast<std::size_t>(rows - 1)](p);
   } else if (p.product == Product::kAffine) {
     (p.stored_bits == 4 ? Choose<Product::kAffine, 4>(rows, p)
                         : Choose<Product::kAffine, 8>(rows, p))(p);

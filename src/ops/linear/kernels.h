@@ -61,12 +61,15 @@ struct TileProduct {
   const std::uint8_t* codes = nullptr;  // [n_groups][256 or 512 bytes]
   const float* scales = nullptr;        // [n_groups (x 2)][16]
   const float* biases = nullptr;        // [n_groups][16]
-  // Instead of the two where they are not null: binary16, as they are stored. Never kSymmetric16.
-  const std::uint16_t* half_scales = nullptr;  // [n_groups][16]
-  const std::uint16_t* half_biases = nullptr;  // [n_groups][16]
-  const std::int8_t* x = nullptr;              // [n_groups][R][32]
-  const float* x_scales = nullptr;             // [n_groups][R]
-  const float* x_sums = nullptr;               // [n_groups][R]
+  // Instead of the two where they are not null: as they are stored. Never kSymmetric16.
+  const std::uint16_t* half_scales = nullptr;  // binary16 [n_groups][16]
+  const std::uint16_t* half_biases = nullptr;  // likewise
+  // With them, where not null: a scale is half_scales[g / 8] * sub_scales[g], a bias likewise.
+  const std::int8_t* sub_scales = nullptr;  // [n_groups][16]
+  const std::int8_t* sub_biases = nullptr;  // [n_groups][16]
+  const std::int8_t* x = nullptr;           // [n_groups][R][32]
+  const float* x_scales = nullptr;          // [n_groups][R]
+  const float* x_sums = nullptr;            // [n_groups][R]
   const std::int32_t* offsets =
       nullptr;           // [n_groups (x 2)][R]: (code_bias - zero) * sum of x codes
   float* acc = nullptr;  // row r, channel c at acc[r * acc_stride + c]
@@ -83,6 +86,19 @@ inline void FetchNext(const TileProduct& p, int g) {
   for (int line = g * p.next_lines; line < (g + 1) * p.next_lines; ++line) {
     __builtin_prefetch(p.next + static_cast<std::ptrdiff_t>(line) * 64);
   }
+}
+
+// Groups under one super scale.
+inline constexpr int kSuperGroups = kSuperGroup / kGroup;
+
+// Where a kernel finds scales and biases.
+enum class ScaleForm : std::uint8_t { kFloat, kHalf, kSuper };
+
+inline ScaleForm ScaleFormOf(const TileProduct& p) {
+  if (p.half_scales == nullptr) {
+    return ScaleForm::kFloat;
+  }
+  return p.sub_scales == nullptr ? ScaleForm::kHalf : ScaleForm::kSuper;
 }
 
 // Float weights: acc = fma(x, w, acc) over the inputs in ascending order.
@@ -127,5 +143,6 @@ struct Kernels {
 extern const Kernels kPlainKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kNeonKernels;
 
 }  // namespace ops::linear

@@ -212,15 +212,8 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
       .acc_stride = sums.stride(),
       .fresh = chunk.first_input == 0};
   const bool once = range.end - range.first == 1;
-  const PackedScales stored = part.Scales(chunk.tile);
-  if (once && coding.scale_kind == ScaleKind::kF16 && coding.scale_group == kGroup) {
-    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(chunk.first_input) / kGroup * kTile;
-    product.half_scales = reinterpret_cast<const std::uint16_t*>(stored.scales) + first;
-    if (coding.affine) {
-      product.half_biases = reinterpret_cast<const std::uint16_t*>(stored.biases) + first;
-    }
-  } else {
-    kernels_.expand_scales(stored,
+  if (!once || !part.PointAtScales(chunk.tile, chunk.first_input, product)) {
+    kernels_.expand_scales(part.Scales(chunk.tile),
                            {.kind = coding.scale_kind,
                             .scale_group = coding.scale_group,
                             .first_input = chunk.first_input,

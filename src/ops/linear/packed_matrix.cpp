@@ -183,6 +183,23 @@ PackedScales PackedMatrix::Scales(int tile) const {
   };
 }
 
+bool PackedMatrix::PointAtScales(int tile, int first_input, TileProduct& product) const {
+  const bool super = coding_.scale_kind == ScaleKind::kSuper;
+  if (coding_.scale_group != kGroup || (!super && coding_.scale_kind != ScaleKind::kF16)) {
+    return false;
+  }
+  const PackedScales stored = Scales(tile);
+  const std::ptrdiff_t first = first_input / kGroup * kTile;
+  const std::ptrdiff_t first_half = super ? first_input / kSuperGroup * kTile : first;
+  product.half_scales = reinterpret_cast<const std::uint16_t*>(stored.scales) + first_half;
+  product.sub_scales = super ? stored.sub_scales + first : nullptr;
+  if (coding_.affine) {
+    product.half_biases = reinterpret_cast<const std::uint16_t*>(stored.biases) + first_half;
+    product.sub_biases = super ? stored.sub_biases + first : nullptr;
+  }
+  return true;
+}
+
 const std::uint8_t* PackedMatrix::Codes(int tile) const {
   return reinterpret_cast<const std::uint8_t*>(Tile(tile) + layout_.codes);
 }

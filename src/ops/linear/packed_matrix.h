@@ -57,6 +57,9 @@ class PackedMatrix {
 
   // Coded matrices.
   [[nodiscard]] PackedScales Scales(int tile) const;
+  // Lets `product` read the scales where they are stored, from `first_input` (a multiple of 256)
+  // on; false when they have a form that only expand_scales knows.
+  [[nodiscard]] bool PointAtScales(int tile, int first_input, TileProduct& product) const;
   [[nodiscard]] const std::uint8_t* Codes(int tile) const;
   [[nodiscard]] int group_bytes() const { return coding_.packed_bits() * kGroup * kTile / 8; }
 

@@ -113,10 +113,18 @@ void AddScaled(const std::int32_t* dot, const float* scales, float x_scale, floa
   }
 }
 
-// 16 scales or biases of group `g`, as float32 in either case.
-void LoadGroupScales(const float* values, const std::uint16_t* halves, int g, float* out) {
+// The scales of group `g`, or its biases when given those pointers (see TileProduct).
+void LoadGroupScales(const float* values, const std::uint16_t* halves, const std::int8_t* subs,
+                     int g, float* out) {
   for (int c = 0; c < kTile; ++c) {
-    out[c] = halves != nullptr ? HalfToFloat(halves[g * kTile + c]) : values[g * kTile + c];
+    if (halves == nullptr) {
+      out[c] = values[g * kTile + c];
+    } else if (subs == nullptr) {
+      out[c] = HalfToFloat(halves[g * kTile + c]);
+    } else {
+      out[c] = HalfToFloat(halves[g / kSuperGroups * kTile + c]) *
+               static_cast<float>(subs[g * kTile + c]);
+    }
   }
 }
 
@@ -139,10 +147,10 @@ void MultiplyGroup(const TileProduct& p, const std::uint8_t* codes, int g, int r
   AddDots(codes, x, dot);
   AddDots(codes + 256, x + 16, dot);
   float values[kTile];
-  LoadGroupScales(p.scales, p.half_scales, g, values);
+  LoadGroupScales(p.scales, p.half_scales, p.sub_scales, g, values);
   AddScaled(dot, values, x_scale, acc);
   if (p.product == Product::kAffine) {
-    LoadGroupScales(p.biases, p.half_biases, g, values);
+    LoadGroupScales(p.biases, p.half_biases, p.sub_biases, g, values);
     for (int c = 0; c < kTile; ++c) {
       acc[c] = std::fma(values[c], p.x_sums[g * rows + r], acc[c]);
     }

@@ -8,23 +8,14 @@
 #include <limits>
 #include <memory>
 
-#include "ops/cpu_features.h"
 #include "ops/linear/native_product.h"
 #include "ops/linear/test_sources.h"
+#include "ops/test_sets.h"
 
 namespace ops::linear {
 namespace {
 
-std::vector<InstructionSet> SetsHere() {
-  std::vector<InstructionSet> sets = {InstructionSet::kPlain};
-  if (DetectCpu().avx2) {
-    sets.push_back(InstructionSet::kAvx2);
-  }
-  if (DetectCpu().avx512_vnni) {
-    sets.push_back(InstructionSet::kAvx512Vnni);
-  }
-  return sets;
-}
+using ops::testing::PresentSets;
 
 // The slow twin: one row of x times one row of W.
 float TwinFloat(const float* x, const std::vector<float>& w) {
@@ -130,7 +121,7 @@ TEST(NativeProduct, EveryFormatAndInstructionSetGivesTheBitsOfTheTwin) {
         const auto made = MakeRandomSource(format, n_out, n_in);
         const std::vector<float> x = RandomRows(17, n_in);
         const std::vector<float> expected = Twin(made->source, x, 17);
-        for (const InstructionSet set : SetsHere()) {
+        for (const InstructionSet set : PresentSets()) {
           const NativeProduct product = MakeProduct({&made->source}, set, pool);
           for (const int n_rows : {1, 3, 13, 17}) {
             const std::size_t n = static_cast<std::size_t>(n_rows);
@@ -157,7 +148,7 @@ TEST(NativeProduct, EveryNumberOfOutputsAndRowsGivesTheBitsOfTheTwin) {
       const int n_rows = 1 + n_out * 7 % 26;
       const std::vector<float> some(x.begin(), x.begin() + n_rows * 96);
       const std::vector<float> expected = Twin(made->source, some, n_rows);
-      for (const InstructionSet set : SetsHere()) {
+      for (const InstructionSet set : PresentSets()) {
         ExpectSameBits(MultiplyRows(MakeProduct({&made->source}, set, pool), some, n_rows),
                        expected, format.name);
       }
@@ -171,7 +162,7 @@ TEST(NativeProduct, ARowsBitsDependNeitherOnTheOtherRowsNorOnTheThreads) {
     const int n_in = 1280;
     const auto made = MakeRandomSource(format, 50, n_in);
     const std::vector<float> x = RandomRows(kRows, n_in);
-    for (const InstructionSet set : SetsHere()) {
+    for (const InstructionSet set : PresentSets()) {
       if (set == InstructionSet::kPlain) {
         continue;  // slow, and one row after another anyway
       }
@@ -214,7 +205,7 @@ TEST(NativeProduct, StackedPartsOfDifferentFormatsKeepTheirOrderAndGetTheirBias)
       expected[static_cast<std::size_t>(t) * 68 + i] += bias[i];
     }
   }
-  for (const InstructionSet set : SetsHere()) {
+  for (const InstructionSet set : PresentSets()) {
     const NativeProduct product =
         MakeProduct({&q->source, &k->source, &v->source}, set, pool, bias);
     ExpectSameBits(MultiplyRows(product, x, 15), expected, "stacked");
@@ -237,7 +228,7 @@ TEST(NativeProduct, RowsAreTakenInTheOrderThatTheSourceAsksFor) {
 TEST(NativeProduct, ZeroTinyAndUnfiniteInputsGiveZeroOrNanButNeverHarm) {
   ThreadPool pool(1);
   const auto made = MakeRandomSource(GgufFormats()[3], 16, 64);
-  for (const InstructionSet set : SetsHere()) {
+  for (const InstructionSet set : PresentSets()) {
     const NativeProduct product = MakeProduct({&made->source}, set, pool);
     for (const float value : {0.0F, 1e-38F, 1e-44F}) {
       for (const float y : MultiplyRows(product, std::vector<float>(64, value), 1)) {

@@ -6,6 +6,9 @@
 
 namespace ops {
 
+// Most taps that a convolution may have.
+inline constexpr int kMaxConvKernel = 8;
+
 // Some channels of one sequence on their way through a short convolution.
 struct ConvRun {
   const float* x = nullptr;         // [n_rows] rows, x_stride floats apart
@@ -34,6 +37,7 @@ struct ConvKernels {
 extern const ConvKernels kPlainConvKernels;
 extern const ConvKernels kAvx2ConvKernels;    // x86-64 only
 extern const ConvKernels kAvx512ConvKernels;  // x86-64 only
+extern const ConvKernels kNeonConvKernels;    // 64-bit ARM only
 
 // Those of `set`, or the plain ones where it has none of its own.
 [[nodiscard]] const ConvKernels& ConvKernelsFor(InstructionSet set);

@@ -4,7 +4,6 @@
 // avx2.cpp and avx512.cpp only.
 
 #include "ops/short_conv/kernels.h"
-#include "ops/short_conv/short_conv.h"
 #include "ops/vector/vector_math.h"
 
 namespace ops {

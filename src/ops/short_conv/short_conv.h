@@ -6,6 +6,7 @@
 
 #include "ops/context.h"
 #include "ops/kv_store/kv_store.h"
+#include "ops/short_conv/kernels.h"
 #include "ops/step_batch.h"
 
 namespace ops {
@@ -30,8 +31,6 @@ struct ShortConvSpec {
   // What a layer keeps: the last kernel - 1 inputs of each channel, oldest first.
   [[nodiscard]] int state_floats() const { return (kernel - 1) * channels; }
 };
-
-inline constexpr int kMaxConvKernel = 8;
 
 // Causal convolution of each channel with its own taps over the tokens of its own sequence, zeros
 // before the first: y[t] = act(bias + sum_j weight[j] x[t - kernel + 1 + j]), j ascending.

@@ -54,6 +54,7 @@ struct RowKernels {
 extern const RowKernels kPlainRowKernels;
 extern const RowKernels kAvx2RowKernels;    // x86-64 only
 extern const RowKernels kAvx512RowKernels;  // x86-64 only
+extern const RowKernels kNeonRowKernels;    // 64-bit ARM only
 
 // Those of `set`, or the plain ones where it has none of its own.
 [[nodiscard]] const RowKernels& RowKernelsFor(InstructionSet set);

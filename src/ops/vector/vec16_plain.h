@@ -8,10 +8,10 @@
 
 namespace ops {
 
-// Sixteen floats. The three classes Vec16Plain, Vec16Avx2 and Vec16Avx512 have the same members,
-// and each member does the same IEEE operations lane by lane, so that a kernel written as a
-// template over them gives the same bits on every machine. Max and Min return their second argument
-// when either is a NaN, as the x86 instructions do.
+// Sixteen floats. The four classes Vec16Plain, Vec16Avx2, Vec16Avx512 and Vec16Neon have the same
+// members, and each member does the same IEEE operations lane by lane, so that a kernel written as
+// a template over them gives the same bits on every machine. Max and Min return their second
+// argument when either is a NaN, as the x86 instructions do.
 struct Vec16Plain {
   static constexpr int kLanes = 16;
   // Accumulators a product tile may use without spilling.

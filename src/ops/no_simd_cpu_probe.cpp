@@ -2,7 +2,7 @@
 
 namespace ops {
 
-// There are no kernels for other processors yet: the plain ones serve.
+// No kernels of their own: the plain ones serve.
 CpuFeatures ProbeInstructionSets() { return {}; }
 
 }  // namespace ops

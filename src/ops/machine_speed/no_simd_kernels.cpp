@@ -1,0 +1,7 @@
+#include "ops/machine_speed/kernels.h"
+
+namespace ops {
+
+const SpeedKernels& SpeedKernelsFor(InstructionSet /*set*/) { return kPlainSpeedKernels; }
+
+}  // namespace ops

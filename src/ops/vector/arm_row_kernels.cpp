@@ -1,0 +1,9 @@
+#include "ops/vector/row_kernels.h"
+
+namespace ops {
+
+const RowKernels& RowKernelsFor(InstructionSet set) {
+  return set == InstructionSet::kNeon ? kNeonRowKernels : kPlainRowKernels;
+}
+
+}  // namespace ops
