@@ -7,6 +7,7 @@
 #include "app/bench_command.h"
 #include "app/cache_command.h"
 #include "app/chat_command.h"
+#include "app/doctor_command.h"
 #include "app/models_command.h"
 #include "app/options.h"
 #include "app/parse_command.h"
@@ -27,6 +28,7 @@ struct Run {
     return app::RunSelftestCommand(options);
   }
   int operator()(const app::CacheOptions& options) const { return app::RunCacheCommand(options); }
+  int operator()(const app::DoctorOptions& options) const { return app::RunDoctorCommand(options); }
 };
 
 int RunCommand(const std::vector<std::string>& arguments) {

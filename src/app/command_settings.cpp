@@ -119,4 +119,16 @@ std::vector<Setting> SettingsOf(CacheOptions& options) {
   return settings;
 }
 
+std::vector<Setting> SettingsOf(DoctorOptions& options) {
+  std::vector<Setting> settings;
+  settings.push_back(Text("ssd-cache-dir", "DIR",
+                          "Directory whose disk is measured (default: emberbank in the user's "
+                          "cache directory)",
+                          options.ssd_cache_dir));
+  settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",
+                           options.threads, {.low = 1, .high = 1024}));
+  settings.push_back(Switch("json", "Print one JSON object", options.json));
+  return settings;
+}
+
 }  // namespace app

@@ -28,7 +28,7 @@ struct Command {
   std::map<std::string, CLI::Option*> flags = {};
 };
 
-using Commands = std::array<Command, 7>;
+using Commands = std::array<Command, 8>;
 
 Commands MakeCommands() {
   return {{
@@ -45,6 +45,9 @@ Commands MakeCommands() {
       {.name = "cache",
        .help = "Look after the prefixes that are kept on disk",
        .options = CacheOptions{}},
+      {.name = "doctor",
+       .help = "Measure this machine and say what slows it",
+       .options = DoctorOptions{}},
   }};
 }
 

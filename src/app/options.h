@@ -104,8 +104,15 @@ struct CacheOptions {
   bool json = false;
 };
 
+// `emberbank doctor`.
+struct DoctorOptions {
+  std::string ssd_cache_dir;  // the disk to measure; empty: the platform's cache directory
+  int threads = 0;            // 0: physical cores
+  bool json = false;
+};
+
 using Options = std::variant<ServeOptions, ChatOptions, ModelsOptions, BenchOptions, ParseOptions,
-                             SelftestOptions, CacheOptions>;
+                             SelftestOptions, CacheOptions, DoctorOptions>;
 
 // Nothing to run: what to print, and the exit code (0: to stdout, else to stderr).
 struct Farewell {

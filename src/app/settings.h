@@ -17,6 +17,7 @@ namespace app {
 [[nodiscard]] std::vector<Setting> SettingsOf(ParseOptions& options);
 [[nodiscard]] std::vector<Setting> SettingsOf(SelftestOptions& options);
 [[nodiscard]] std::vector<Setting> SettingsOf(CacheOptions& options);
+[[nodiscard]] std::vector<Setting> SettingsOf(DoctorOptions& options);
 
 // Flags of rapid-mlx's and vllm-mlx's `serve` that do nothing here yet: accepted with the same
 // number of values, so that a command line written for them starts. Their names are noted in

@@ -95,6 +95,9 @@ class FileSystem {
       const Path& path, const std::function<std::string(std::string_view)>& change) = 0;
   // Bytes that the file system of `path` can still take from this user.
   [[nodiscard]] virtual IoResult<std::uint64_t> FreeBytes(const Path& path) = 0;
+  // Asks the system to forget its copy of a synced file in memory, so that the next read is the
+  // disk's own; it may not listen. For measurements.
+  virtual void ForgetCached(const Path& path) = 0;
 };
 
 // The machine's own files. No state: as many as one likes.

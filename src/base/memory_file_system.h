@@ -62,6 +62,7 @@ class MemoryFileSystem final : public FileSystem {
   IoResult<void> Update(const Path& path,
                         const std::function<std::string(std::string_view)>& change) override;
   IoResult<std::uint64_t> FreeBytes(const Path& path) override;
+  void ForgetCached(const Path& /*path*/) override {}
 
  private:
   struct Inode {

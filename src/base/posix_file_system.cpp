@@ -298,6 +298,16 @@ class PosixFileSystem final : public FileSystem {
     }
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   }
+
+  void ForgetCached(const Path& path) override {
+#if defined(POSIX_FADV_DONTNEED)
+    if (const Descriptor file = Open(path, O_RDONLY); file.open()) {
+      (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+    }
+#else
+    (void)path;  // macOS has no such call
+#endif
+  }
 };
 
 }  // namespace
