@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,10 @@ namespace parsers {
 namespace {
 
 struct Case {
-  Json line;
-  std::vector<chat::ToolSpec> tools;
-  std::string raw;
-  std::string prompt_tail;
+  Json line{};
+  std::vector<chat::ToolSpec> tools{};
+  std::string raw{};
+  std::string prompt_tail{};
   const ParserFormat* format = nullptr;
 };
 
@@ -192,6 +193,115 @@ TEST(ParserConformance, ATextMayBeCutAnywhere) {
       }
     }
   }
+}
+
+// A case's text with something taken out, doubled, moved or put in, as models do.
+std::string Broken(std::string text, const std::string& other, std::mt19937& random) {
+  const auto below = [&](std::size_t n) { return n == 0 ? 0 : random() % n; };
+  const auto border = [&] {
+    const std::vector<std::size_t> borders = Borders(text);
+    return borders[below(borders.size())];
+  };
+  for (std::size_t n = 1 + below(3); n > 0; --n) {
+    const std::size_t from = border();
+    const std::size_t to = std::max(from, std::min(border(), from + 12 - from % 4));
+    const std::string part = text.substr(from, to - from);
+    switch (below(5)) {
+      case 0:
+        text.erase(from, to - from);
+        break;
+      case 1:
+        text.insert(from, part);
+        break;
+      case 2:
+        text.erase(from, to - from);
+        text.insert(border(), part);
+        break;
+      case 3:
+        text.insert(from, std::string("\"}]>\n<|`\\").substr(below(8), 1));
+        break;
+      default:
+        text.insert(from, other);
+    }
+  }
+  return text;
+}
+
+TEST(ParserConformance, ThePiecesOfABrokenTextDoNotMatter) {
+  std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same in each run
+  const std::vector<Case> cases = ReadCases();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    Case read = cases[i];
+    const std::string& other = cases[(i + 1) % cases.size()].raw;
+    for (int n = 0; n < 40; ++n) {
+      read.raw = Broken(cases[i].raw, other, random);
+      const bool cut = n % 3 == 0;
+      const Result whole = Parse(read, {read.raw}, cut);
+      ASSERT_EQ(Parse(read, Characters(read.raw), cut), whole) << read.format->name << read.raw;
+      const std::vector<std::size_t> borders = Borders(read.raw);
+      const std::size_t at = borders[random() % borders.size()];
+      ASSERT_EQ(Parse(read, {read.raw.substr(0, at), read.raw.substr(at)}, cut), whole)
+          << read.format->name << " at " << at << ": " << read.raw;
+      for (const Call& call : whole.calls) {
+        EXPECT_TRUE(std::ranges::any_of(read.tools, [&](const chat::ToolSpec& tool) {
+          return tool.name == call.name;
+        })) << call.name;
+      }
+    }
+  }
+}
+
+TEST(ParserConformance, EndTokensAreDroppedWhereverATextEnds) {
+  const chat::ToolSpec tool{.name = "f", .parameters = Json::object()};
+  const auto parse = [&](const char* format, const std::string& text) {
+    const Case read{.tools = {tool}, .raw = text, .format = FindFormat(format)};
+    const Result whole = Parse(read, {text}, false);
+    EXPECT_EQ(Parse(read, Characters(text), false), whole) << text;
+    return whole;
+  };
+  EXPECT_EQ(parse("hermes", "Hi.<|im_end|>\n<|im_end|>").content, "Hi.");
+  EXPECT_EQ(parse("hermes", "<think>\nNever closed<|im_end|>").reasoning, "Never closed");
+  EXPECT_EQ(parse("deepseek_r1", "<think>So<\uFF5Cend\u2581of\u2581sentence\uFF5C>").reasoning,
+            "So");
+  const Result cut = parse("hermes", R"(<tool_call>{"name": "f", "arguments": {"a": "b<|im_end|>)");
+  ASSERT_EQ(cut.calls.size(), 1U);
+  EXPECT_EQ(cut.calls[0].arguments, R"({"a": "b)");
+  // Elsewhere it is text that somebody wrote.
+  EXPECT_EQ(parse("hermes", "<|im_end|> ends a turn").content, "<|im_end|> ends a turn");
+  const Result quoted =
+      parse("hermes", R"(<tool_call>{"name": "f", "arguments": {"a": "<|im_end|>"}})");
+  ASSERT_EQ(quoted.calls.size(), 1U);
+  EXPECT_EQ(quoted.calls[0].arguments, R"({"a": "<|im_end|>"})");
+}
+
+TEST(ParserConformance, HarmonysMarkersAreNeverText) {
+  for (const char* text :
+       {"<|message|>analysis<|channel|>Thinking", "\t<|channel|>f",
+        "<|start|>assistant<|channel|>final<|message|>One<|channel|> two<|constrain|><|return|>",
+        "<|start|><|start|><|start|>assistant", "Hello<|start|>assistnt<|channel|>final now",
+        "<|channel|>commentary to=fe|>{\"city\": 1}"}) {
+    const Case read{.raw = text, .format = FindFormat("harmony")};
+    const Result whole = Parse(read, {text}, false);
+    EXPECT_EQ(Parse(read, Characters(text), false), whole) << text;
+    EXPECT_EQ(whole.content.find("<|"), std::string::npos) << whole;
+  }
+  const Case read{.raw = "Hello<|start|>assistnt<|channel|>final now",
+                  .format = FindFormat("harmony")};
+  EXPECT_EQ(Parse(read, {read.raw}, false).content, "Helloassistntfinal now");
+}
+
+// V3's published template shows no tools, so the prompt's text does (chat/tools_as_text.h).
+TEST(ParserConformance, DeepseekMayCallAsThePromptSays) {
+  const std::string text =
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  const Case read{.tools = {{.name = "f", .parameters = Json::object()}},
+                  .raw = text,
+                  .format = FindFormat("deepseek_v3")};
+  const Result whole = Parse(read, {text}, false);
+  EXPECT_EQ(Parse(read, Characters(text), false), whole);
+  ASSERT_EQ(whole.calls.size(), 1U);
+  EXPECT_EQ(whole.calls[0].arguments, "{\"a\": 1}");
+  EXPECT_EQ(whole.content, "");
 }
 
 // Where parsing stops to be a call, the text is content to the last character.

@@ -45,8 +45,14 @@ Task<bool> ReadSection(CallContext& context) {
   co_return opens&& co_await ReadCall(context);
 }
 
+// What the prompt's text asks for where the template has nothing for tools, as V3's.
+Task<bool> ReadTagged(CallContext& context) {
+  return ReadWrappedJsonCalls(context, "</tool_call>");
+}
+
 constexpr CallOpener kOpeners[] = {{.literal = kCallsBegin, .read = &ReadSection},
-                                   {.literal = kCallBegin, .read = &ReadCall}};
+                                   {.literal = kCallBegin, .read = &ReadCall},
+                                   {.literal = "<tool_call>", .read = &ReadTagged}};
 constexpr std::string_view kEndTokens[] = {"<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 constexpr std::string_view kAliases[] = {"deepseek_r1", "deepseek_v31", "deepseek_v3_1",
                                          "deepseek"};

@@ -21,6 +21,8 @@ constexpr std::string_view kNamespace = "functions.";
 constexpr std::array<std::string_view, 3> kEnds = {"<|end|>", "<|call|>", "<|return|>"};
 // No header is longer.
 constexpr std::size_t kMaxHeader = 512;
+constexpr std::string_view kMarkers[] = {kStart,    kChannel,   kMessage,    "<|constrain|>",
+                                         "<|end|>", "<|call|>", "<|return|>"};
 
 // What stands before a message's body.
 struct Header {
@@ -67,6 +69,42 @@ Task<bool> AcceptEnd(Scanner& in) {
   co_return co_await in.Sees(kStart);
 }
 
+// One that has no meaning where it stands. No text has markers: they are special tokens.
+Task<bool> AcceptMarker(Scanner& in) {
+  for (const std::string_view marker : kMarkers) {
+    const bool accepted = co_await in.Accept(marker);
+    if (accepted) {
+      co_return true;
+    }
+  }
+  co_return false;
+}
+
+// Is this the beginning of a header, or all of one: nothing to be read as text?
+bool IsHeader(std::string_view text) {
+  std::size_t at = 0;
+  const auto take = [&](std::string_view literal) {
+    const std::size_t length = std::min(literal.size(), text.size() - at);
+    const bool taken = text.substr(at, length) == literal.substr(0, length);
+    at += taken ? length : 0;
+    return taken;
+  };
+  const auto take_word = [&] {
+    at = std::min(text.find_first_of(" \n<", at), text.size());
+    return true;
+  };
+  while (at < text.size()) {
+    const bool taken = (take(kStart) && take("assistant")) || (take(kChannel) && take_word()) ||
+                       (take(" to=") && take_word()) || (take("to=") && take_word()) ||
+                       (take("<|constrain|>") && take_word()) || take(" json") || take(" code") ||
+                       take(kMessage) || take(" ");
+    if (!taken) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Up to what ends the message.
 Task<bool> ReadBody(CallContext& context, bool is_reasoning) {
   Scanner& in = context.in;
@@ -77,6 +115,10 @@ Task<bool> ReadBody(CallContext& context, bool is_reasoning) {
       const bool ended = co_await AcceptEnd(in);
       if (ended) {
         co_return true;
+      }
+      const bool stray = co_await AcceptMarker(in);
+      if (stray) {
+        continue;
       }
       run = 1;
     }
@@ -117,7 +159,8 @@ Task<bool> ReadMessages(CallContext& context, const Syntax& /*syntax*/) {
     if (in_header == std::string::npos) {
       const bool comes = header.find(kChannel) != std::string::npos || co_await HeaderComes(in);
       const std::size_t end = comes ? co_await in.Find(kMessage) : std::string_view::npos;
-      if (comes && end == std::string_view::npos && in.available() <= kMaxHeader) {
+      if (comes && end == std::string_view::npos &&
+          IsHeader(header + std::string(in.Peek(in.available())))) {
         co_return true;  // the text was cut inside a header, which says nothing yet
       }
       if (comes && end <= kMaxHeader) {
@@ -125,9 +168,7 @@ Task<bool> ReadMessages(CallContext& context, const Syntax& /*syntax*/) {
         (void)co_await in.Accept(kMessage);
       } else {
         header.clear();  // text without framing
-        if (in[0] == '<') {
-          context.out.Text(in.Take(1));
-        }
+        (void)co_await AcceptMarker(in);
       }
     } else {
       header.resize(in_header);
@@ -140,8 +181,6 @@ Task<bool> ReadMessages(CallContext& context, const Syntax& /*syntax*/) {
 
 constexpr std::string_view kAliases[] = {"openai", "gpt_oss", "gptoss", "gpt-oss",
                                          "reasoning_harmony"};
-constexpr std::string_view kMarkers[] = {kStart,    kChannel,   kMessage,    "<|constrain|>",
-                                         "<|end|>", "<|call|>", "<|return|>"};
 constexpr ReasoningTags kReasoning[] = {
     {"<|channel|>analysis<|message|>", "<|end|><|start|>assistant"}};
 constexpr Syntax kSyntax{};

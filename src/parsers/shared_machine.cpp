@@ -94,30 +94,6 @@ Task<bool> ReadReasoningBlock(CallContext& context, const Syntax& syntax, std::s
   co_return false;
 }
 
-// At an end token: does nothing else follow?
-Task<bool> EndsHere(CallContext& context, const Syntax& syntax) {
-  Scanner& in = context.in;
-  const std::size_t mark = in.Mark();
-  bool any = false;
-  for (bool found = true; found;) {
-    found = false;
-    for (const std::string_view token : syntax.end_tokens) {
-      const bool accepted = co_await in.Accept(token);
-      found = found || accepted;
-    }
-    any = any || found;
-    if (found) {
-      co_await in.SkipSpace();
-    }
-  }
-  const bool more = co_await in.Need(1);
-  if (any && !more) {
-    co_return true;
-  }
-  in.Rewind(mark);
-  co_return false;
-}
-
 Task<bool> ReadCallHere(CallContext& context, const Syntax& syntax) {
   Scanner& in = context.in;
   if (!HasTools(context)) {
@@ -140,11 +116,61 @@ Task<bool> ReadCallHere(CallContext& context, const Syntax& syntax) {
   co_return false;
 }
 
+// Keeps back what may be the end tokens at the end of a text, wherever they stand there: behind an
+// answer, in reasoning or arguments that were never closed.
+class EndTokens {
+ public:
+  explicit EndTokens(std::span<const std::string_view> tokens) : tokens_(tokens) {}
+
+  // All of the text up to here that is not kept back.
+  std::string Push(std::string_view text) {
+    held_ += text;
+    std::size_t keep = 0;
+    for (; keep < held_.size() && !MayEnd(std::string_view(held_).substr(keep)); ++keep) {
+    }
+    std::string free = held_.substr(0, keep);
+    held_.erase(0, keep);
+    return free;
+  }
+  // The text has ended: what was kept back and is no end token.
+  std::string Rest() {
+    const bool all_tokens = !held_.empty() && LeftOf(held_).empty();
+    return all_tokens ? std::string() : std::exchange(held_, {});
+  }
+
+ private:
+  // What follows the tokens that `text` begins with, and the white space behind them.
+  std::string_view LeftOf(std::string_view text) const {
+    for (bool found = true; found;) {
+      found = false;
+      for (const std::string_view token : tokens_) {
+        if (text.starts_with(token)) {
+          text.remove_prefix(token.size());
+          text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+          found = true;
+        }
+      }
+    }
+    return text;
+  }
+  // Are these tokens and nothing else, or the beginning of such?
+  bool MayEnd(std::string_view text) const {
+    const std::string_view left = LeftOf(text);
+    return std::ranges::any_of(tokens_,
+                               [left](std::string_view token) { return token.starts_with(left); });
+  }
+
+  static constexpr std::string_view kSpace = " \n\t\r";
+  std::span<const std::string_view> tokens_;
+  std::string held_;
+};
+
 class Machine final : public StreamParser {
  public:
   Machine(const Syntax& syntax, const ParserOptions& options, MessageReader reader)
       : options_(options),
         prompt_tail_(options.prompt_tail),
+        end_tokens_(syntax.end_tokens),
         out_(syntax.id_length),
         task_(reader(context_, syntax)) {
     options_.prompt_tail = prompt_tail_;
@@ -153,13 +179,14 @@ class Machine final : public StreamParser {
   void Feed(std::string_view text, const EventSink& emit) override {
     out_.SetSink(&emit);
     Start();
-    in_.Append(text);
+    in_.Append(end_tokens_.Push(text));
     out_.SetSink(nullptr);
   }
   void Finish(bool cut, const EventSink& emit) override {
     out_.SetSink(&emit);
     Start();
     context_.cut = cut;
+    in_.Append(end_tokens_.Rest());
     in_.End();
     out_.Finish();
     out_.SetSink(nullptr);
@@ -174,6 +201,7 @@ class Machine final : public StreamParser {
 
   ParserOptions options_;
   std::string prompt_tail_;
+  EndTokens end_tokens_;
   Scanner in_;
   Output out_;
   CallContext context_{.in = in_, .out = out_, .options = options_};
@@ -240,9 +268,6 @@ Task<bool> ReadContent(CallContext& context, const Syntax& syntax) {
   for (const CallOpener& opener : syntax.openers) {
     stops.Add(opener.literal);
   }
-  for (const std::string_view token : syntax.end_tokens) {
-    stops.Add(token);
-  }
   while (co_await in.Need(1)) {
     const std::size_t run = stops.Run(in.Peek(in.available()));
     if (run > 0) {
@@ -251,11 +276,7 @@ Task<bool> ReadContent(CallContext& context, const Syntax& syntax) {
       continue;
     }
     const bool called = co_await ReadCallHere(context, syntax);
-    if (called) {
-      continue;
-    }
-    const bool ended = co_await EndsHere(context, syntax);
-    if (!ended) {
+    if (!called) {
       context.out.Text(in.Take(1));
     }
   }
