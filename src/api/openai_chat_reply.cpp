@@ -15,7 +15,9 @@ Json DeltaJson(const chat::StreamEvent& event) {
   return std::visit(
       Overloaded{
           [](const chat::TextDelta& d) { return Json{{"content", d.text}}; },
-          [](const chat::ReasoningDelta& d) { return Json{{"reasoning_content", d.text}}; },
+          [](const chat::ReasoningDelta& d) {
+            return Json{{"reasoning_content", d.text}, {"reasoning", d.text}};
+          },
           [](const chat::ToolCallBegin& d) {
             return Json{{"tool_calls",
                          Json::array({{{"index", d.index},
@@ -177,6 +179,7 @@ Json WholeChat::Answer(const Usage& usage) const {
     }
     if (!choice.reasoning.empty()) {
       message["reasoning_content"] = choice.reasoning;
+      message["reasoning"] = choice.reasoning;  // another name that clients look for
     }
     if (has_call) {
       message["tool_calls"] = choice.tool_calls;

@@ -112,6 +112,7 @@ TEST_F(ThinkingBudget, ARequestIsHeldToIt) {
   ASSERT_EQ(reply.status, 200) << reply.error->message;
   const Json& message = reply.body["choices"][0]["message"];
   EXPECT_EQ(message["reasoning_content"], "a b c") << reply.body;
+  EXPECT_EQ(message["reasoning"], "a b c") << reply.body;
 }
 
 }  // namespace
