@@ -55,7 +55,10 @@ Result<Constraint> MakeConstraint(const ServedModel& model, const GenerationInpu
                 formatted ? options.form.param : "tools");
   }
   const parsers::ReplyRules rules = Rules(model, input, options);
-  const std::optional<std::string> grammar = parsers::ReplyGrammar(*model.parser_format, rules);
+  // A text that is not parsed has neither calls nor reasoning.
+  const parsers::ParserFormat& format =
+      options.parse_output ? *model.parser_format : *parsers::FindFormat("plain_text");
+  const std::optional<std::string> grammar = parsers::ReplyGrammar(format, rules);
   if (!grammar && !rules.must_call) {
     return nullptr;
   }
