@@ -101,7 +101,8 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->input.conversation);
+  Result<chat::RenderedPrompt> prompt =
+      RenderPrompt(*request->model, request->input.conversation, request->options.cache_salt);
   if (!prompt) {
     Error error = prompt.error();
     if (error.code == ErrorCode::kContextLengthExceeded) {  // not even counted
@@ -145,7 +146,7 @@ void AnthropicCountTokens(ModelManager& models, const ApiRequest& api_request, R
     return;
   }
   const Result<chat::RenderedPrompt> prompt =
-      RenderPrompt(*request->model, request->input.conversation);
+      RenderPrompt(*request->model, request->input.conversation, request->options.cache_salt);
   if (prompt) {
     reply.SendJson(200, {{"input_tokens", prompt->tokens.size()}});
   } else {

@@ -96,10 +96,11 @@ Result<Json> Clear(ModelManager& manager, const ApiRequest& request) {
 }
 
 // The tokens that a chat or completion request with these fields would have as its prompt.
-Result<GenerationInput> PromptOf(const Json& body, const ServedModel& model) {
+Result<GenerationInput> PromptOf(const Json& body, const ServedModel& model,
+                                 const std::string& owner) {
   FieldReader fields(body);
   if (fields.Find("messages") != nullptr) {
-    return InputOfMessages(body, model);
+    return InputOfMessages(body, model, owner);
   }
   const std::optional<std::string> text = fields.String("prompt");
   if (!text) {
@@ -136,7 +137,7 @@ Result<Json> Prefill(ModelManager& models, const ApiRequest& request, Reply& rep
   if (fields.error()) {
     return Fail(*fields.error());
   }
-  Result<GenerationInput> input = PromptOf(body, *model);
+  Result<GenerationInput> input = PromptOf(body, *model, options.cache_salt);
   if (!input) {
     return Fail(input.error());
   }

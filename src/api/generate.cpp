@@ -97,6 +97,7 @@ class Generation {
              Reply& reply, GenerationSink& sink, scheduler::TokenStream tokens,
              std::vector<RequestLog::Watched> watched)
       : model_(model),
+        input_(input),
         options_(options),
         reply_(reply),
         sink_(sink),
@@ -186,6 +187,7 @@ class Generation {
     Remember(event, out);
     if (choice.finished()) {
       --open_;
+      RememberTurn(choice, event.sequence);
       tokens_.Cancel(event.sequence);  // a stop string ends it before the engine knows
     }
     if (!out.deltas.empty() || out.finish) {
@@ -195,6 +197,18 @@ class Generation {
       sink_.OnEvent(out);
     }
     return {};
+  }
+
+  void RememberTurn(ChoiceText& choice, int sequence) {
+    std::optional<WrittenTurn> turn = choice.TakeTurnWithCalls();
+    if (!turn) {
+      return;
+    }
+    const auto prompt = static_cast<std::size_t>(sequence / options_.n);
+    turn->prompt_bytes = input_.prompt_bytes;
+    turn->prompt_tokens = input_.prompts[prompt].size();
+    turn->prompt_hash = HashOf(input_.prompts[prompt]);
+    model_.call_memory->Remember(options_.cache_salt, std::move(*turn));
   }
 
   // Of a prompt's choices the first.
@@ -211,6 +225,7 @@ class Generation {
   }
 
   ServedModel& model_;
+  const GenerationInput& input_;
   const GenerationOptions& options_;
   Reply& reply_;
   GenerationSink& sink_;

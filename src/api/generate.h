@@ -47,6 +47,7 @@ struct GenerationInput {
   std::vector<std::vector<TokenId>> prompts =
       {};                        // not empty, each a request of its own in one batch
   std::string prompt_tail = {};  // end of the rendered prompt, for the parser
+  std::size_t prompt_bytes = 0;  // of the rendered prompt
   std::vector<chat::ToolSpec> tools = {};
   PromptFacts facts = {};  // for the log of requests
   chat::ToolChoice tool_choice = {};

@@ -129,7 +129,8 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->conversation);
+  Result<chat::RenderedPrompt> prompt =
+      RenderPrompt(*request->model, request->conversation, request->options.cache_salt);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;

@@ -214,7 +214,8 @@ void CreateResponse(ModelManager& models, ResponseStore& store, const ApiRequest
     reply.SendError(request.error());
     return;
   }
-  Result<chat::RenderedPrompt> prompt = RenderPrompt(*request->model, request->conversation);
+  Result<chat::RenderedPrompt> prompt =
+      RenderPrompt(*request->model, request->conversation, request->options.cache_salt);
   if (!prompt) {
     reply.SendError(prompt.error());
     return;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/call_memory.h"
 #include "api/request_log.h"
 #include "chat/grammar.h"
 #include "chat/template.h"
@@ -43,6 +44,7 @@ struct ServedModel {
   int scripted_tokens = 0;           // of a script, which max_tokens does not cut: how many it has
   std::string scripted_prompt_tail;  // of a script: what the parser takes for the prompt's end
   std::vector<TokenId> parser_markers;  // special tokens that it has to see
+  std::unique_ptr<CallMemory> call_memory = std::make_unique<CallMemory>();
   std::unique_ptr<scheduler::Scheduler> scheduler;
   int bank_block_tokens = 0;  // prompts are banked in blocks of so many tokens; 0: not at all
   RequestLog requests;

@@ -35,23 +35,56 @@ struct PlayOptions {
   int max_queue = 256;
   int max_num_seqs = 16;
   std::int64_t context_length = 4096;
+  // Of another model than the one of tests/fixtures/tokenizers/qwen3; empty: of that.
+  std::string chat_template = {};
+  std::string bos_token = {};
+  std::string end_token = "<|im_end|>";
+  std::vector<std::string> special_tokens = {};  // added to the tokenizer's
+  std::string format = "plain_text";
 };
+
+// A tokenizer.json with more special tokens.
+inline std::string WithSpecialTokens(const std::string& tokenizer_json,
+                                     const std::vector<std::string>& texts) {
+  Json json = Json::parse(tokenizer_json);
+  Json& added = json["added_tokens"];
+  for (const std::string& text : texts) {
+    if (std::ranges::none_of(
+            added, [&](const Json& token) { return token.value("content", "") == text; })) {
+      Json token = added.back();
+      token["id"] = added.back()["id"].get<int>() + 1;
+      token["content"] = text;
+      token["special"] = true;
+      added.push_back(std::move(token));
+    }
+  }
+  return json.dump();
+}
 
 class ScriptedModel final : public ModelManager {
  public:
   explicit ScriptedModel(const PlayOptions& options = {}) {
     model_files::TokenizerFiles files;
-    files.tokenizer_json = ReadTestFile("tests/fixtures/tokenizers/qwen3/tokenizer.json");
-    files.chat_template = ReadTestFile("tests/fixtures/tokenizers/qwen3/chat_template.jinja");
-    files.eos_token = "<|im_end|>";
+    files.tokenizer_json = WithSpecialTokens(
+        ReadTestFile("tests/fixtures/tokenizers/qwen3/tokenizer.json"), options.special_tokens);
+    files.chat_template = options.chat_template.empty()
+                              ? ReadTestFile("tests/fixtures/tokenizers/qwen3/chat_template.jinja")
+                              : options.chat_template;
+    files.bos_token = options.bos_token;
+    files.eos_token = options.end_token;
     model.tokenizer = chat::Tokenizer::Load(files).value();
     model.chat_template = chat::ChatTemplate::Load(files, "", model.tokenizer).value();
     model.name = "org/model";
     model.aliases = {"model"};
     model.context_length = options.context_length;
     model.bank_block_tokens = ops::kBlockTokens;
-    model.eos_ids = {model.tokenizer->Find("<|im_end|>")};
-    model.parser_format = parsers::FindFormat("plain_text");
+    model.eos_ids = {model.tokenizer->Find(options.end_token)};
+    model.parser_format = parsers::FindFormat(options.format);
+    for (const std::string_view marker : model.parser_format->markers) {
+      if (const TokenId id = model.tokenizer->Find(marker); id >= 0) {
+        model.parser_markers.push_back(id);
+      }
+    }
     const int vocab_size = model.tokenizer->vocab_size();
     model.grammars =
         std::make_unique<chat::GrammarFactory>(model.tokenizer, model.eos_ids, vocab_size);

@@ -96,9 +96,10 @@ void Tokenize(ModelManager& models, const ApiRequest& request, Reply& reply) {
     return;
   }
   FieldReader fields(opened->body);
-  const Result<std::vector<TokenId>> ids = fields.Find("messages") != nullptr
-                                               ? EncodeMessages(opened->body, *opened->model)
-                                               : EncodeText(fields, *opened->model);
+  const Result<std::vector<TokenId>> ids =
+      fields.Find("messages") != nullptr
+          ? EncodeMessages(opened->body, *opened->model, CacheSalt(fields, request))
+          : EncodeText(fields, *opened->model);
   if (!ids) {
     reply.SendError(ids.error());
     return;

@@ -222,8 +222,8 @@ Conversation ChatTemplate::Adapted(const Conversation& conversation) const {
              : WithToolsAsText(conversation, habits.knows_system);
 }
 
-Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation,
-                                            std::optional<std::int64_t> context_length) const {
+Result<RenderedText> ChatTemplate::RenderText(const Conversation& conversation,
+                                              std::optional<std::int64_t> context_length) const {
   const Compiled& compiled = impl_->For(conversation);
   Json variables = TemplateVariables(conversation, compiled.habits, impl_->special_tokens);
   const bool continue_final = conversation.continue_final_message && !conversation.messages.empty();
@@ -239,12 +239,23 @@ Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation,
       return Fail(fits.error());
     }
   }
-  Result<std::vector<TokenId>> tokens = impl_->tokenizer->EncodeWithPlainSpans(
-      *text, impl_->ClientSpans(compiled, *text, variables, continue_final));
+  std::vector<Tokenizer::Span> spans =
+      impl_->ClientSpans(compiled, *text, variables, continue_final);
+  return RenderedText{.text = std::move(*text), .client_spans = std::move(spans)};
+}
+
+Result<RenderedPrompt> ChatTemplate::Render(const Conversation& conversation,
+                                            std::optional<std::int64_t> context_length) const {
+  Result<RenderedText> rendered = RenderText(conversation, context_length);
+  if (!rendered) {
+    return Fail(rendered.error());
+  }
+  Result<std::vector<TokenId>> tokens =
+      impl_->tokenizer->EncodeWithPlainSpans(rendered->text, rendered->client_spans);
   if (!tokens) {
     return Fail(tokens.error());
   }
-  return RenderedPrompt{.text = std::move(*text), .tokens = std::move(*tokens)};
+  return RenderedPrompt{.text = std::move(rendered->text), .tokens = std::move(*tokens)};
 }
 
 }  // namespace chat

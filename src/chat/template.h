@@ -13,7 +13,14 @@
 
 namespace chat {
 
-// A rendered prompt.
+// A rendered conversation, and where it has control tokens that a client wrote: for
+// Tokenizer::EncodeWithPlainSpans.
+struct RenderedText {
+  std::string text;
+  std::vector<Tokenizer::Span> client_spans;
+};
+
+// The same with its tokens.
 struct RenderedPrompt {
   std::string text;
   std::vector<TokenId> tokens;  // of `text`, user text kept from forming special tokens
@@ -41,11 +48,14 @@ class ChatTemplate {
   // the text (tools_as_text.h).
   [[nodiscard]] Conversation Adapted(const Conversation& conversation) const;
 
-  // Renders and encodes. A
-  // developer role becomes system where the template has none for it; tool-call arguments are given
-  // as mappings or strings, whichever the template prints. Errors (kInvalidRequest): the template's
-  // own raise_exception message; kContextLengthExceeded when the text cannot fit `context_length`
-  // (Tokenizer::CheckLength).
+  // A developer role becomes system where the template has none for it; tool-call arguments are
+  // given as mappings or strings, whichever the template prints. Errors (kInvalidRequest): the
+  // template's own raise_exception message; kContextLengthExceeded when the text cannot fit
+  // `context_length` (Tokenizer::CheckLength).
+  [[nodiscard]] Result<RenderedText> RenderText(
+      const Conversation& conversation, std::optional<std::int64_t> context_length = {}) const;
+
+  // Renders and encodes.
   [[nodiscard]] Result<RenderedPrompt> Render(
       const Conversation& conversation, std::optional<std::int64_t> context_length = {}) const;
 
