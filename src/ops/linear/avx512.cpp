@@ -53,6 +53,16 @@ template <int R>
   }
 }
 
+// kStored: bits of a stored code, 8 or 4; or this for 4-bit numbers of kFp4Codes.
+constexpr int kFp4 = -4;
+constexpr int StoredBits(int stored) { return stored == kFp4 ? 4 : stored; }
+
+// 64 nibbles as codes.
+template <int kStored>
+[[gnu::always_inline]] inline __m512i CodesOf(__m512i nibbles) {
+  return kStored == kFp4 ? _mm512_shuffle_epi8(Fp4Table(), nibbles) : nibbles;
+}
+
 template <int R, int kStored>
 [[gnu::always_inline]] inline void AddGroup(const std::uint8_t* codes, const std::int8_t* x,
                                             __m512i* dot) {
@@ -66,8 +76,9 @@ template <int R, int kStored>
 #pragma GCC unroll 8
     for (int v = 0; v < 4; ++v) {
       const __m512i both = _mm512_loadu_si512(codes + 64 * v);
-      AddVector<R>(_mm512_and_si512(both, nibble), x, v, dot);
-      AddVector<R>(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x, v + 4, dot);
+      AddVector<R>(CodesOf<kStored>(_mm512_and_si512(both, nibble)), x, v, dot);
+      AddVector<R>(CodesOf<kStored>(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble)), x, v + 4,
+                   dot);
     }
   }
 }
@@ -118,7 +129,7 @@ void Run(const TileProduct& p) {
     }
     __m512i dot[R];
     Start<R>(p.offsets + g * R, dot);
-    AddGroup<R, kStored>(p.codes + 64 * kStored * g, p.x + g * R * kGroup, dot);
+    AddGroup<R, kStored>(p.codes + 64 * StoredBits(kStored) * g, p.x + g * R * kGroup, dot);
     AddScaled<R>(dot, Load16(scales + g * kTile), p.x_scales + g * R, acc);
     if constexpr (kProduct == Product::kAffine) {
       const __m512 bias = Load16(biases + g * kTile);
@@ -154,7 +165,9 @@ RunFunction Choose(int rows, const TileProduct& p) {
 }
 
 void Multiply(int rows, const TileProduct& p) {
-  if (p.product == Product::kSymmetric16) {
+  if (p.fp4 && p.stored_bits == 4) {
+    kTable<Product::kSymmetric, kFp4, false>[static_cast<std::size_t>(rows - 1)](p);
+  } else if (p.product == Product::kSymmetric16) {
     kTable<Product::kSymmetric16, 8, false>[static_cast<std::size_t>(rows - 1)](p);
   } else if (p.product == Product::kAffine) {
     (p.stored_bits == 4 ? Choose<Product::kAffine, 4>(rows, p)
