@@ -4,15 +4,40 @@
 
 #include <utility>
 
+#include "ops/rms_norm/rms_norm.h"
+
 namespace models {
 
 namespace mx = mlx::core;
 
+namespace {
+
+// q | k | v with norms over the whole q and the whole k. qkv: [T, (n_heads + 2 n_kv_heads)
+// head_dim].
+mx::array NormalisedWhole(const ops::Context& context, const AttentionBlock& block,
+                          const mx::array& qkv) {
+  const int n_rows = qkv.shape(0);
+  const int n_q = block.q_norm->shape(0);
+  const int n_k = block.k_norm->shape(0);
+  const mx::array q = mx::slice(qkv, {0, 0}, {n_rows, n_q});
+  const mx::array k = mx::slice(qkv, {0, n_q}, {n_rows, n_q + n_k});
+  const mx::array v = mx::slice(qkv, {0, n_q + n_k}, {n_rows, qkv.shape(1)});
+  const float eps = block.spec.norm_eps;
+  return mx::concatenate({ops::RmsNorm(context, q, *block.q_norm, eps),
+                          ops::RmsNorm(context, k, *block.k_norm, eps), v},
+                         1);
+}
+
+}  // namespace
+
 mx::array AttentionBlock::Attend(const ops::Context& context, const mx::array& x,
                                  const mx::array& angles, const ops::StepBatch& batch,
                                  ops::KvStore& store) const {
+  const bool whole = q_norm && q_norm->shape(0) != spec.head_dim;
+  const std::optional<mx::array> none;
   const mx::array attended =
-      ops::Attention(context, spec, (*qkv)(x), angles, q_norm, k_norm, batch, store);
+      ops::Attention(context, spec, whole ? NormalisedWhole(context, *this, (*qkv)(x)) : (*qkv)(x),
+                     angles, whole ? none : q_norm, whole ? none : k_norm, batch, store, sinks);
   return gate ? ops::SigmoidGate(context, attended, (*gate)(x)) : attended;
 }
 
@@ -49,17 +74,19 @@ Result<AttentionBlock> LoadAttention(WeightLoader& weights, const std::string& p
     return Fail(output.error());
   }
   block.output = std::move(*output);
-  if (!options.head_norms) {
+  if (!options.head_norms && !options.whole_norms) {
     return block;
   }
+  const int q_heads = options.whole_norms ? spec.n_heads : 1;
+  const int k_heads = options.whole_norms ? spec.n_kv_heads : 1;
   const WeightLoader::NormOptions norm_options{.zero_centred = options.zero_centred_norms};
   const Result<mx::array> q_norm =
-      weights.Norm(prefix + options.q_norm_name, spec.head_dim, norm_options);
+      weights.Norm(prefix + options.q_norm_name, q_heads * spec.head_dim, norm_options);
   if (!q_norm) {
     return Fail(q_norm.error());
   }
   const Result<mx::array> k_norm =
-      weights.Norm(prefix + options.k_norm_name, spec.head_dim, norm_options);
+      weights.Norm(prefix + options.k_norm_name, k_heads * spec.head_dim, norm_options);
   if (!k_norm) {
     return Fail(k_norm.error());
   }

@@ -22,11 +22,13 @@ namespace models {
 // sigmoid(gate(x)) where there is a gate; one matrix for q, k and v.
 struct AttentionBlock {
   ops::AttentionSpec spec;
-  std::unique_ptr<ops::Linear> qkv;        // [(n_heads + 2 n_kv_heads) head_dim, hidden]
-  std::unique_ptr<ops::Linear> output;     // [hidden, n_heads head_dim]
-  std::optional<mlx::core::array> q_norm;  // [head_dim]
-  std::optional<mlx::core::array> k_norm;  // [head_dim]
-  std::unique_ptr<ops::Linear> gate;       // [n_heads head_dim, hidden], or nothing
+  std::unique_ptr<ops::Linear> qkv;     // [(n_heads + 2 n_kv_heads) head_dim, hidden]
+  std::unique_ptr<ops::Linear> output;  // [hidden, n_heads head_dim]
+  // [head_dim], or [n_heads head_dim] and [n_kv_heads head_dim] for norms over all heads.
+  std::optional<mlx::core::array> q_norm;
+  std::optional<mlx::core::array> k_norm;
+  std::unique_ptr<ops::Linear> gate;      // [n_heads head_dim, hidden], or nothing
+  std::optional<mlx::core::array> sinks;  // [n_heads]
 
   // x: [T, hidden], angles: [T, head_dim]. Returns [T, n_heads head_dim].
   [[nodiscard]] mlx::core::array Attend(const ops::Context& context, const mlx::core::array& x,
@@ -38,6 +40,7 @@ struct AttentionOptions {
   ops::AttentionSpec spec;
   int hidden_size = 0;
   bool head_norms = false;          // q_norm and k_norm per head
+  bool whole_norms = false;         // q_norm and k_norm over the width of all heads
   bool zero_centred_norms = false;  // of these
   // What some families call the other matrices.
   std::string output_name = "o_proj";

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import families  # noqa: E402
 import gguf_file  # noqa: E402
+import moe_families  # noqa: E402
 import safetensors_file  # noqa: E402
 import side_files  # noqa: E402
 
@@ -50,7 +51,7 @@ def parse_arguments():
         parser.error("--family and --out are required")
     if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
         parser.error("--multimodal is for gemma3_text in a directory format")
-    if args.family in ("qwen3_5", "lfm2") and args.format in GGUF:
+    if args.format in GGUF and args.family not in gguf_file.ARCHITECTURES:
         parser.error(f"{args.family} comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")
@@ -77,8 +78,20 @@ def write_model(config, tokenizer, args):
         return
     if args.format not in PLAIN and families.has_convolutions(config):
         tensors = families.as_mlx(tensors)
-    if args.format in PLAIN:
-        stored = [safetensors_file.plain(t, args.seed, PLAIN[args.format]) for t in tensors]
+    if args.format in MLX:
+        tensors = [t for t in tensors if not moe_families.is_predicting(config, t.name)]
+        if args.family == "deepseek_v3":
+            tensors = moe_families.take_latents_apart(config, tensors)
+    if args.format not in PLAIN:
+        tensors = moe_families.stack_experts(tensors)
+    elif args.family == "qwen3_5_moe":
+        tensors = moe_families.fuse_experts(tensors)
+    if args.format == "hf" and args.family == "gpt_oss":
+        stored = safetensors_file.gpt_oss(tensors, args.seed)
+    elif args.format in PLAIN:
+        stored = safetensors_file.stored(tensors, args.seed, PLAIN[args.format], fp8=args.format == "hf")
+        if args.format != "hf":
+            config.pop("quantization_config", None)
     else:
         stored, record = safetensors_file.quantized(tensors, args.seed, MLX[args.format], args.group)
         config["quantization"] = config["quantization_config"] = record
