@@ -15,9 +15,6 @@ namespace {
 using chat::Message;
 using chat::Role;
 
-// Claude Code's first system block; its value changes from session to session and would cost the
-// banked prefix of everything behind it.
-constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
 // Between the text blocks of one message.
 constexpr std::string_view kBlockSeparator = "\n\n";
 
@@ -31,21 +28,21 @@ void AppendBlock(std::string& text, std::string_view block) {
 // Reads the messages, one after the other; the first fault ends it.
 class MessageReader {
  public:
-  MessageReader(std::vector<Message>& messages, const std::vector<chat::ToolSpec>& deferred)
-      : messages_(messages), deferred_(deferred) {}
+  MessageReader(AnthropicConversation& result, const Normalizer& normalizer)
+      : messages_(result.conversation.messages),
+        deferred_(result.deferred_tools),
+        left_out_(result.left_out),
+        normalizer_(normalizer) {}
 
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
   void ReadSystem(const Json& system) {
     std::string text;
     if (system.is_string()) {
-      text = system.get<std::string>();
+      text = Normalized(system.get<std::string>());
     } else if (system.is_array()) {
       for (std::size_t i = 0; i < system.size() && !error_; ++i) {
-        const std::string block = TextOf(system[i], fmt::format("system[{}]", i));
-        if (!block.starts_with(kBillingHeader)) {
-          AppendBlock(text, block);
-        }
+        AppendBlock(text, Normalized(TextOf(system[i], fmt::format("system[{}]", i))));
       }
     } else {
       FailAt("system",
@@ -67,13 +64,15 @@ class MessageReader {
       return;
     }
     results_added_ = false;
+    const std::size_t left_out = left_out_.size();
     Message message;
     message.role = role == "assistant"                       ? Role::kAssistant
                    : role == "system" || role == "developer" ? Role::kSystem
                                                              : Role::kUser;
     const Json content = json.value("content", Json());
     if (content.is_string()) {
-      message.content = content.get<std::string>();
+      message.content = message.role == Role::kAssistant ? content.get<std::string>()
+                                                         : Normalized(content.get<std::string>());
     } else if (content.is_array()) {
       ReadBlocks(content, name + ".content", message);
     } else if (!content.is_null()) {
@@ -81,7 +80,8 @@ class MessageReader {
              fmt::format("must be a string or a list of blocks, got {}.", KindOf(content)));
     }
     // A message of tool results alone has become tool messages.
-    if (!results_added_ || !message.content.empty()) {
+    const bool is_spent = results_added_ || left_out < left_out_.size();
+    if (!is_spent || !message.content.empty()) {
       messages_.push_back(std::move(message));
     }
   }
@@ -93,6 +93,16 @@ class MessageReader {
                      .message = fmt::format("`{}` {}", name, rest),
                      .param = name};
     }
+  }
+
+  // The text, or nothing where a rule leaves it out.
+  std::string Normalized(std::string text) {
+    std::string rule = normalizer_.RuleFor(text);
+    if (rule.empty()) {
+      return text;
+    }
+    left_out_.push_back(std::move(rule));
+    return {};
   }
 
   // A string field of a block; absent: empty.
@@ -180,7 +190,7 @@ class MessageReader {
       if (type == "tool_result") {
         AddResult(block, block_name);
       } else if (message.role != Role::kAssistant) {
-        AppendBlock(message.content, TextOf(block, block_name));
+        AppendBlock(message.content, Normalized(TextOf(block, block_name)));
       } else if (type == "tool_use") {
         AddCall(block, block_name, message);
       } else if (type == "thinking" || type == "redacted_thinking") {
@@ -246,6 +256,8 @@ class MessageReader {
 
   std::vector<Message>& messages_;
   const std::vector<chat::ToolSpec>& deferred_;
+  std::vector<std::string>& left_out_;
+  const Normalizer& normalizer_;
   bool results_added_ = false;  // by the message being read
   std::optional<Error> error_;
 };
@@ -260,7 +272,8 @@ void MarkContinuation(chat::Conversation& conversation) {
 
 }  // namespace
 
-Result<AnthropicConversation> ReadAnthropicConversation(const Json& body) {
+Result<AnthropicConversation> ReadAnthropicConversation(const Json& body,
+                                                        const Normalizer& normalizer) {
   FieldReader fields(body);
   const Json* list = fields.Array("messages");
   if (!fields.error() && (list == nullptr || list->empty())) {
@@ -279,7 +292,7 @@ Result<AnthropicConversation> ReadAnthropicConversation(const Json& body) {
   if (fields.error()) {
     return Fail(*fields.error());
   }
-  MessageReader reader(result.conversation.messages, result.deferred_tools);
+  MessageReader reader(result, normalizer);
   if (const Json* system = fields.Find("system")) {
     reader.ReadSystem(*system);
   }
@@ -288,6 +301,9 @@ Result<AnthropicConversation> ReadAnthropicConversation(const Json& body) {
   }
   if (reader.error()) {
     return Fail(*reader.error());
+  }
+  if (result.conversation.messages.empty()) {
+    result.conversation.messages.push_back({});  // nothing but what is left out
   }
   MarkContinuation(result.conversation);
   return result;

@@ -9,8 +9,8 @@ namespace {
 
 using chat::Role;
 
-AnthropicConversation Read(const char* json) {
-  auto result = ReadAnthropicConversation(ParseJson(json).value());
+AnthropicConversation Read(const char* json, const Normalizer& normalizer = {}) {
+  auto result = ReadAnthropicConversation(ParseJson(json).value(), normalizer);
   EXPECT_TRUE(result) << (result ? "" : result.error().message);
   return result ? std::move(*result) : AnthropicConversation{};
 }
@@ -29,6 +29,41 @@ TEST(AnthropicConversation, AStringAndOneBlockAreTheSame) {
     EXPECT_EQ(messages[0].content, "S");
     EXPECT_EQ(messages[1].content, "hi");
   }
+}
+
+TEST(AnthropicConversation, WhatIsLeftOutLeavesNoTrace) {
+  const char* json = R"({"system": [{"type": "text", "text": "x-anthropic-billing-header: v=2;"},
+                                    {"type": "text", "text": "S"}],
+      "messages": [{"role": "user", "content": "hi"},
+        {"role": "system", "content": "<total_tokens>9 tokens left</total_tokens>"},
+        {"role": "user", "content": [
+           {"type": "text", "text": "<total_tokens>8 tokens left</total_tokens>"},
+           {"type": "text", "text": "go"}]},
+        {"role": "assistant", "content": "<total_tokens>7 tokens left</total_tokens>"},
+        {"role": "user", "content": "x-anthropic-billing-header: what?"}]})";
+  const auto read = Read(json);
+  const auto& messages = read.conversation.messages;
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[0].content, "S");
+  EXPECT_EQ(messages[1].content, "hi");
+  EXPECT_EQ(messages[2].content, "go");
+  EXPECT_EQ(messages[3].content, "<total_tokens>7 tokens left</total_tokens>");
+  EXPECT_EQ(messages[4].content, "x-anthropic-billing-header: what?");
+  EXPECT_EQ(read.left_out,
+            (std::vector<std::string>{"claude-code: attribution header", "claude-code: tokens left",
+                                      "claude-code: tokens left"}));
+
+  const auto whole = Read(json, Normalizer::Make("off").value());
+  EXPECT_EQ(whole.conversation.messages.size(), 6U);
+  EXPECT_TRUE(whole.left_out.empty());
+  EXPECT_TRUE(whole.conversation.messages[0].content.starts_with("x-anthropic-billing-header"));
+}
+
+TEST(AnthropicConversation, AConversationOfNothingElseIsAnEmptyMessage) {
+  const auto read = Read(R"({"messages": [
+      {"role": "user", "content": "<total_tokens>9 tokens left</total_tokens>"}]})");
+  ASSERT_EQ(read.conversation.messages.size(), 1U);
+  EXPECT_EQ(read.conversation.messages[0].content, "");
 }
 
 TEST(AnthropicConversation, ResultsComeBeforeTheTextOfTheirMessage) {

@@ -61,7 +61,7 @@ Result<MessagesRequest> ReadRequest(ModelManager& models, const ApiRequest& api_
     return Fail(opened.error());
   }
   const auto& [body, model] = *opened;
-  Result<AnthropicConversation> input = ReadAnthropicConversation(body);
+  Result<AnthropicConversation> input = ReadAnthropicConversation(body, model->normalizer);
   if (!input) {
     return Fail(input.error());
   }
@@ -112,11 +112,13 @@ void AnthropicMessages(ModelManager& models, const ApiRequest& api_request, Repl
   }
   const std::size_t prompt_tokens = prompt->tokens.size();
   PromptFacts facts = FactsOf(request->input.conversation, prompt->text);
+  facts.left_out = std::move(request->input.left_out);
   std::ranges::move(request->input.deferred_tools,
                     std::back_inserter(request->input.conversation.tools));
   GenerationInput input = InputOf(std::move(*prompt), std::move(request->input.conversation));
   input.facts = std::move(facts);  // deferred tools are not in the prompt
   const MessageFrame frame{.model = *request->model, .form = request->form, .id = MakeId("msg_")};
+  request->options.reply_id = frame.id;
   StreamedMessage stream(frame, reply);
   WholeMessage whole(frame);
   GenerationSink& sink = request->stream ? static_cast<GenerationSink&>(stream) : whole;

@@ -62,12 +62,15 @@ Result<std::vector<scheduler::Request>> MakeRequests(const ServedModel& model,
     const std::vector<std::int64_t> boundaries =
         BoundariesOf(*model.tokenizer, prompt, input.facts);
     for (int choice = 0; choice < options.n; ++choice) {
-      Result<std::unique_ptr<TokenConstraint>> constraint = MakeConstraint(model, input, options);
+      const bool is_forced = model.forced_replies != nullptr;
+      Result<std::unique_ptr<TokenConstraint>> constraint =
+          is_forced ? model.forced_replies->Next(input.latest)
+                    : MakeConstraint(model, input, options);
       if (!constraint) {
         return Fail(constraint.error());
       }
       if (options.thinking_budget && options.parse_output && model.scripted_tokens == 0 &&
-          !model.parser_format->reasoning.empty()) {
+          !is_forced && !model.parser_format->reasoning.empty()) {
         *constraint =
             WithThinkingBudget(std::move(*constraint), *options.thinking_budget, model, input);
       }
@@ -95,13 +98,14 @@ class Generation {
  public:
   Generation(ServedModel& model, const GenerationInput& input, const GenerationOptions& options,
              Reply& reply, GenerationSink& sink, scheduler::TokenStream tokens,
-             std::vector<RequestLog::Watched> watched)
+             std::vector<RequestLog::Watched> watched, const ActiveRequests::Entry& active)
       : model_(model),
         options_(options),
         reply_(reply),
         sink_(sink),
         tokens_(std::move(tokens)),
         watched_(std::move(watched)),
+        active_(active),
         replies_(watched_.size()) {
     const int n_choices = static_cast<int>(input.prompts.size()) * options.n;
     for (int index = 0; index < n_choices; ++index) {
@@ -121,6 +125,10 @@ class Generation {
         return Fail(ErrorCode::kCancelled,
                     "The client closed its connection, or its side of it, before the answer "
                     "was complete.");
+      }
+      if (active_.cancelled()) {
+        return Fail(ErrorCode::kCancelled,
+                    "The request was cancelled (POST /v1/requests/{id}/cancel).");
       }
       if (model_.timeout.count() > 0 && now - begin > model_.timeout) {
         return Fail(ErrorCode::kTimeout,
@@ -216,7 +224,8 @@ class Generation {
   GenerationSink& sink_;
   scheduler::TokenStream tokens_;
   std::vector<RequestLog::Watched> watched_;  // [prompt]
-  std::vector<RequestLog::Reply> replies_;    // [prompt]
+  const ActiveRequests::Entry& active_;
+  std::vector<RequestLog::Reply> replies_;  // [prompt]
   std::vector<std::unique_ptr<ChoiceText>> choices_;
   std::size_t open_ = 0;
   bool prompt_told_ = false;
@@ -237,13 +246,18 @@ Result<Usage> Generate(ServedModel& model, GenerationInput input, const Generati
                            .facts = input.facts,
                            .salt = options.cache_salt,
                            .id = options.request_id,
+                           .normalize = model.normalizer.name(),
                            .block_tokens = static_cast<std::size_t>(model.bank_block_tokens)}));
   }
+  const ActiveRequests::Entry active =
+      model.active.Enter(options.cache_salt.substr(0, options.cache_salt.find('/')),
+                         {options.request_id, options.reply_id});
   Result<scheduler::TokenStream> tokens = model.scheduler->Submit(std::move(*requests));
   if (!tokens) {
     return Fail(tokens.error());
   }
-  Generation generation(model, input, options, reply, sink, std::move(*tokens), std::move(watched));
+  Generation generation(model, input, options, reply, sink, std::move(*tokens), std::move(watched),
+                        active);
   const Result<void> ended = generation.Run();
   const Usage usage = generation.usage();
   reply.ReportUsage(usage);

@@ -39,6 +39,7 @@ struct GenerationOptions {
   std::optional<int> thinking_budget = {};  // tokens of reasoning, then it is ended
   std::string cache_salt = {};
   std::string request_id = {};
+  std::string reply_id = {};  // of the answer, as a stream tells it
   scheduler::Priority priority = scheduler::Priority::kInteractive;
 };
 
@@ -50,6 +51,7 @@ struct GenerationInput {
   std::vector<chat::ToolSpec> tools = {};
   PromptFacts facts = {};  // for the log of requests
   chat::ToolChoice tool_choice = {};
+  std::string latest = {};  // text of the user's and tools' messages after the last reply
 };
 
 // One token with its text, for logprobs.

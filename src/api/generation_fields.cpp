@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/answer_form.h"
+#include "api/priority.h"
 #include "api/thinking_budget.h"
 #include "base/random_id.h"
 
@@ -120,6 +121,7 @@ GenerationOptions ReadGenerationOptions(FieldReader& fields, const ServedModel& 
   options.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   options.cache_salt = CacheSalt(fields, request);
   options.request_id = request.request_id;
+  options.priority = ReadPriority(fields, request);
   options.form = ReadAnswerForm(fields);
   options.thinking_budget = ReadThinkingBudget(fields, model);
   return options;

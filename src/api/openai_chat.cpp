@@ -139,6 +139,7 @@ void ChatCompletions(ModelManager& models, const ApiRequest& api_request, Reply&
                   .form = request->form,
                   .id = MakeId("chatcmpl-"),
                   .created = UnixNow()};
+  request->options.reply_id = frame.id;
   if (request->stream) {
     Stream(*request, std::move(input), std::move(frame), api_request, reply);
   } else {

@@ -224,6 +224,7 @@ void CreateResponse(ModelManager& models, ResponseStore& store, const ApiRequest
                             .tools = request->tools,
                             .shows_summary = request->shows_summary,
                             .seals_reasoning = request->seals_reasoning};
+  request->options.reply_id = request->base["id"].get<std::string>();
   StreamedResponse stream(frame, reply);
   WholeResponse whole(frame);
   ResponseItems& sink = request->stream ? static_cast<ResponseItems&>(stream) : whole;

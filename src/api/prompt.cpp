@@ -1,6 +1,7 @@
 #include "api/prompt.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "api/openai_messages.h"
@@ -13,6 +14,20 @@ constexpr std::size_t kPromptTailBytes = 256;
 
 bool IsSystem(const chat::Message& message) {
   return message.role == chat::Role::kSystem || message.role == chat::Role::kDeveloper;
+}
+
+std::string LatestText(const std::vector<chat::Message>& messages) {
+  auto begin = messages.end();
+  while (begin != messages.begin() && std::prev(begin)->role != chat::Role::kAssistant) {
+    --begin;
+  }
+  std::string text;
+  for (auto message = begin; message != messages.end(); ++message) {
+    if (!IsSystem(*message)) {
+      text += message->content + '\n';
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -62,6 +77,7 @@ GenerationInput InputOf(chat::RenderedPrompt prompt, chat::Conversation conversa
   input.prompt_tail = prompt.text.substr(prompt.text.size() - tail);
   input.facts = FactsOf(conversation, prompt.text);
   input.prompts.push_back(std::move(prompt.tokens));
+  input.latest = LatestText(conversation.messages);
   input.tools = std::move(conversation.tools);
   input.tool_choice = std::move(conversation.tool_choice);
   return input;

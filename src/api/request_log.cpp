@@ -220,6 +220,7 @@ RequestLog::Watched RequestLog::Watch(const chat::Tokenizer& tokenizer, Incoming
                   .salt = std::move(incoming.salt)};
   watched.own_.prompt_tokens = watched.own_.tokens.size();
   watched.request_id_ = std::move(incoming.id);
+  watched.normalize_ = std::move(incoming.normalize);
   watched.block_tokens_ = incoming.block_tokens;
   std::vector<std::shared_ptr<const Past>> past;
   {
@@ -275,7 +276,10 @@ void RequestLog::Add(Watched watched, const scheduler::RequestStats& stats, cons
                : std::min(n, prompt_tokens - 1) / watched.block_tokens_ * watched.block_tokens_;
   };
   const bool is_whole = cached >= usable(prompt_tokens);
-  if (watched.nearest_ && cached < usable(watched.common_)) {
+  // The last token of its reply was sampled but never computed.
+  const std::size_t computed =
+      watched.nearest_ ? std::min(watched.common_, watched.nearest_->tokens.size() - 1) : 0;
+  if (cached < usable(computed)) {
     divergence = {.token = stats.cached_tokens,
                   .message = {},
                   .role = {},
@@ -292,6 +296,8 @@ void RequestLog::Add(Watched watched, const scheduler::RequestStats& stats, cons
                      {"from_disk", stats.disk_tokens},
                      {"computed", prompt_tokens - cached},
                      {"completion_tokens", reply.tokens.size()},
+                     {"normalize", watched.normalize_},
+                     {"left_out", watched.own_.facts.left_out},
                      {"divergence", is_told ? ToJson(divergence) : Json(nullptr)}}};
   spdlog::info("[bank] id={} {} prompt tokens: {} from memory, {} from disk, {} computed{}",
                watched.request_id_, prompt_tokens, stats.cached_tokens - stats.disk_tokens,

@@ -26,8 +26,9 @@ struct PromptFacts {
     std::size_t content = 0;  // hashes: equal content is equal
     std::size_t reasoning = 0;
   };
-  std::vector<Message> messages = {};  // empty: a text without messages
-  std::size_t tools = 0;               // hash
+  std::vector<Message> messages = {};      // empty: a text without messages
+  std::size_t tools = 0;                   // hash
+  std::vector<std::string> left_out = {};  // rules by which texts of the client were
 };
 
 [[nodiscard]] PromptFacts FactsOf(const chat::Conversation& conversation,
@@ -55,6 +56,7 @@ class RequestLog {
     PromptFacts facts;
     std::string salt;  // as of scheduler::Request: requests with another are not looked at
     std::string id;
+    std::string normalize;         // --normalize
     std::size_t block_tokens = 0;  // prompts are banked in blocks of so many; 0: not at all
   };
   [[nodiscard]] Watched Watch(const chat::Tokenizer& tokenizer, Incoming incoming) const;
@@ -97,6 +99,7 @@ class RequestLog::Watched {
   Watched() = default;
   Past own_;
   std::string request_id_;
+  std::string normalize_;
   std::size_t block_tokens_ = 0;
   std::shared_ptr<const Past> nearest_;  // null: none begins like this
   std::size_t common_ = 0;               // tokens shared with it

@@ -118,6 +118,27 @@ TEST(RequestLog, ReasoningThatDoesNotComeBackIsNamed) {
   EXPECT_EQ(line["divergence"]["role"], "assistant");
 }
 
+TEST(RequestLog, TheLastTokenOfAReplyIsNotTakenForComputed) {
+  ScriptedModel models;
+  std::vector<TokenId> reply = models.Encode({"Good", " day", "."});
+  reply.push_back(models.model.eos_ids.front());
+  const auto ask = [&](const std::vector<TokenId>& prompt) {
+    RecordedReply answer;
+    Call(&Completions, models, Json({{"prompt", prompt}}).dump(), answer);
+    EXPECT_EQ(answer.status, 200);
+    RecordedReply log;
+    Call(&ListRequests, models, "", log);
+    return log.body["data"][0];
+  };
+  std::vector<TokenId> tokens(128 - reply.size(), 5);  // two blocks with the reply
+  (void)ask(tokens);
+  tokens.insert(tokens.end(), reply.begin(), reply.end());
+  tokens.insert(tokens.end(), 20, 6);
+  const Json line = ask(tokens);
+  EXPECT_EQ(line["from_memory"], 64);
+  EXPECT_TRUE(line["divergence"].is_null()) << line.dump();
+}
+
 TEST(RequestLog, WhatIsNoLongerInTheBankIsNotTheClientsFault) {
   ScriptedModel models;
   const Json body = {{"messages", {Message("user", Text("oak"))}}};

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "api/active_requests.h"
+#include "api/forced_replies.h"
+#include "api/normalize.h"
 #include "api/request_log.h"
 #include "chat/grammar.h"
 #include "chat/template.h"
@@ -42,10 +45,13 @@ struct ServedModel {
   const parsers::ParserFormat* parser_format = nullptr;  // never null
   int scripted_tokens = 0;           // of a script, which max_tokens does not cut: how many it has
   std::string scripted_prompt_tail;  // of a script: what the parser takes for the prompt's end
-  std::vector<TokenId> parser_markers;  // special tokens that it has to see
+  std::unique_ptr<ForcedReplies> forced_replies;  // null but with --force-replies
+  std::vector<TokenId> parser_markers;            // special tokens that it has to see
   std::unique_ptr<scheduler::Scheduler> scheduler;
   int bank_block_tokens = 0;  // prompts are banked in blocks of so many tokens; 0: not at all
+  Normalizer normalizer;
   RequestLog requests;
+  ActiveRequests active;
   bool adds_bos = false;  // for /v1/completions: the tokenizer's own rule
 };
 

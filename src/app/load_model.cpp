@@ -16,6 +16,7 @@
 #include "app/script_file.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "model_files/read_text_file.h"
 #include "models/model.h"
 #include "scheduler/kv_need.h"
 
@@ -289,6 +290,27 @@ Result<void> MakeParts(Making& making) {
   return made ? started : made;
 }
 
+Result<void> MakeForcedReplies(Making& making) {
+  const std::string& path = making.options.force_replies;
+  if (path.empty()) {
+    return {};
+  }
+  api::ServedModel& served = *making.served;
+  const Result<std::optional<std::string>> text = model_files::ReadTextFile(path);
+  if (!text || !*text) {
+    return Fail(ErrorCode::kIo, fmt::format("The replies {} cannot be read.", path));
+  }
+  auto replies = api::ForcedReplies::Parse(**text, *served.tokenizer, served.eos_ids,
+                                           served.scheduler->facts().vocab_size);
+  if (!replies) {
+    return Fail(replies.error().code,
+                fmt::format("The replies {} cannot be used: {}", path, replies.error().message));
+  }
+  served.forced_replies = std::move(*replies);
+  spdlog::warn("replies come from {} (--force-replies), none from the model", path);
+  return {};
+}
+
 Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, const Clock& clock,
                     FileSystem& files, bool quiet) {
   Result<ChosenModel> chosen = ChooseModel(options.model);
@@ -296,6 +318,9 @@ Result<Making> Open(const ServeOptions& options, const KernelChoice& kernels, co
     return Fail(chosen.error());
   }
   const bool scripted = !options.script.empty();
+  if (scripted && !options.force_replies.empty()) {
+    return Fail(ErrorCode::kInvalidRequest, "--script and --force-replies exclude each other.");
+  }
   Result<model_files::ModelSource> source =
       scripted ? OpenWithoutWeights(chosen->path) : model_files::OpenModel(chosen->path);
   if (!source) {
@@ -344,6 +369,7 @@ Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& k
   served.default_max_tokens = options.max_tokens;
   served.bank_block_tokens = options.prefix_cache ? ops::kBlockTokens : 0;
   served.timeout = std::chrono::seconds(static_cast<std::int64_t>(std::ceil(options.timeout_s)));
+  served.normalizer = api::Normalizer::Make(options.normalize).value_or(api::Normalizer());
   served.sampling = Defaults(options, making->source.generation_defaults);
   for (const std::int64_t id : making->source.eos_token_ids) {
     served.eos_ids.push_back(static_cast<TokenId>(id));
@@ -353,6 +379,9 @@ Result<LoadedModel> LoadModel(const ServeOptions& options, const KernelChoice& k
   }
   served.grammars = std::make_unique<chat::GrammarFactory>(served.tokenizer, served.eos_ids,
                                                            served.scheduler->facts().vocab_size);
+  if (Result<void> made = MakeForcedReplies(*making); !made) {
+    return Fail(made.error());
+  }
   return LoadedModel{.served = std::move(making->served),
                      .description = DescribeSource(making->source, served.name)};
 }

@@ -19,6 +19,7 @@ struct ServeOptions {
   int port = 8000;                    // 0: a free one
   std::string served_model_name;      // empty: the directory's or file's name
   std::vector<std::string> api_keys;  // empty: nobody is asked for one
+  std::string api_key_file;           // more of them, one a line
   int prefill_step_size = 512;        // tokens per step
   int max_num_seqs = 16;              // sequences computed together
   int max_queue = 256;                // sequences waiting beyond them
@@ -44,7 +45,9 @@ struct ServeOptions {
   std::optional<int> top_k = {};
   std::optional<double> min_p = {};
   std::optional<double> repetition_penalty = {};
-  std::string script;  // JSON file to play instead of the model, for protocol tests
+  std::string normalize = "auto";  // of api/normalize.h
+  std::string script;              // JSON file to play instead of the model, for protocol tests
+  std::string force_replies;  // JSON file of replies to write in place of those that are sampled
   // Flags given that do nothing yet ("--enable-mtp"), in the order of the table.
   std::vector<std::string> without_effect = {};
 };

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "api/normalize.h"
 #include "app/settings.h"
 
 namespace app {
@@ -146,6 +147,23 @@ Setting ApiKey(ServeOptions& options) {
           }};
 }
 
+Setting Normalize(ServeOptions& options) {
+  return {.name = "normalize",
+          .synonyms = {},
+          .arity = Setting::Arity::kValue,
+          .placeholder = "PROFILE",
+          .help =
+              "What clients write for their own servers is left out of prompts: auto (default), "
+              "off, or of one client only: claude-code",
+          .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+            if (const auto made = api::Normalizer::Make(values.back()); !made) {
+              return Fail(made.error());
+            }
+            options.normalize = values.back();
+            return {};
+          }};
+}
+
 Setting MaxRequestBytes(ServeOptions& options) {
   return {.name = "max-request-bytes",
           .synonyms = {},
@@ -246,6 +264,9 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
                           "Model's name for clients (default: the directory's or file's)",
                           options.served_model_name));
   settings.push_back(ApiKey(options));
+  settings.push_back(Text("api-key-file", "FILE",
+                          "More such keys, one a line; lines that begin with # do not count",
+                          options.api_key_file));
   settings.push_back(Whole("context-length", "TOKENS",
                            "Longest prompt and reply together (default: the model's own)",
                            options.context_length, {.low = 1, .high = kAnyWhole}));
@@ -284,7 +305,12 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
   settings.push_back(MaxRequestBytes(options));
   settings.push_back(LogLevel(options));
   AddSamplingDefaults(settings, options);
+  settings.push_back(Normalize(options));
   settings.push_back(Text("script", "FILE", "", options.script));
+  settings.push_back(Text("force-replies", "FILE",
+                          "For tests: JSON list of replies to write in place of the model's own "
+                          "(CONTRIBUTING.md)",
+                          options.force_replies));
   settings.push_back(
       Text("tool-call-parser", "NAME",
            "Wire format of the model's tool calls (default: found from its template)",

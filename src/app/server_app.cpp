@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
+#include "app/key_file.h"
 #include "app/settings.h"
 #include "base/bytes.h"
 #include "base/json.h"
@@ -30,13 +32,20 @@ Result<std::unique_ptr<ServerApp>> ServerApp::Start(const ServeOptions& options,
   for (const std::string& flag : options.without_effect) {
     spdlog::info("{}", SayWithoutEffect(flag));
   }
+  if (!options.api_key_file.empty()) {
+    const Result<std::vector<std::string>> keys = ReadKeyFile(options.api_key_file);
+    if (!keys) {
+      return Fail(keys.error());
+    }
+    std::ranges::copy(*keys, std::back_inserter(app->options_.api_keys));
+  }
   Result<LoadedModel> model = LoadModel(app->options_, kernels, app->clock_, *app->files_, quiet);
   if (!model) {
     return Fail(model.error());
   }
   app->model_ = std::move(*model);
   app->handler_ = std::make_unique<http::ApiHandler>(
-      http::ApiHandlerOptions{.api_keys = options.api_keys,
+      http::ApiHandlerOptions{.api_keys = app->options_.api_keys,
                               .loopback_only = http::IsLoopback(options.host)},
       *app);
   http::ServerOptions listening{.host = options.host, .port = options.port};

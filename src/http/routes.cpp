@@ -5,6 +5,7 @@
 
 #include "api/anthropic_messages.h"
 #include "api/cache_admin.h"
+#include "api/cancel_request.h"
 #include "api/openai_chat.h"
 #include "api/openai_completions.h"
 #include "api/openai_models.h"
@@ -51,7 +52,7 @@ constexpr bool kNeedsKey = true;
 constexpr bool kOpen = false;
 
 // THE TABLE: what this server answers, and where.
-constexpr std::array<Route, 20> kRoutes = {{
+constexpr std::array<Route, 21> kRoutes = {{
     {"GET", "/", &Greet, kOpen},
     {"GET", "/health", &Health, kOpen},
     {"GET", "/metrics", &ShowMetrics, kOpen},
@@ -66,6 +67,7 @@ constexpr std::array<Route, 20> kRoutes = {{
     {"POST", "/v1/responses/{id}/cancel", &Stored<&api::CancelResponse>, kNeedsKey},
     {"POST", "/v1/messages", &Api<&api::AnthropicMessages>, kNeedsKey},
     {"POST", "/v1/messages/count_tokens", &Api<&api::AnthropicCountTokens>, kNeedsKey},
+    {"POST", "/v1/requests/{id}/cancel", &Api<&api::CancelRequest>, kNeedsKey},
     {"GET", "/v1/cache/stats", &Api<&api::CacheStats>, kNeedsKey},
     {"GET", "/v1/cache/requests", &Api<&api::ListRequests>, kNeedsKey},
     {"DELETE", "/v1/cache", &Api<&api::ClearCache>, kNeedsKey},

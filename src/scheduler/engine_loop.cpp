@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/bytes.h"
@@ -226,8 +230,9 @@ void EngineLoop::PlanPrefills(std::vector<Planned>& plan) {
     }
   }
   const Clock::TimePoint now = clock_.Now();
-  std::stable_partition(prefilling.begin(), prefilling.end(),
-                        [now](const Sequence* sequence) { return IsUrgent(*sequence, now); });
+  const auto others =
+      std::stable_partition(prefilling.begin(), prefilling.end(),
+                            [now](const Sequence* sequence) { return IsUrgent(*sequence, now); });
   std::vector<PrefillDemand> demands;
   for (const Sequence* sequence : prefilling) {
     demands.push_back({.computed = sequence->computed, .remaining = sequence->remaining()});
@@ -236,7 +241,12 @@ void EngineLoop::PlanPrefills(std::vector<Planned>& plan) {
   const std::int64_t step = options_.prefill_step_size;
   const std::int64_t budget = std::max(step - static_cast<std::int64_t>(plan.size()),
                                        std::min<std::int64_t>(step, ops::kBlockTokens));
-  const std::vector<std::int64_t> chunks = ShareBudget(demands, budget);
+  // Background prompts get what the urgent ones leave of the step.
+  const auto n_urgent = static_cast<std::size_t>(others - prefilling.begin());
+  std::vector<std::int64_t> chunks = ShareBudget(std::span(demands).first(n_urgent), budget);
+  const std::int64_t left = std::accumulate(chunks.begin(), chunks.end(), budget, std::minus<>());
+  std::ranges::copy(ShareBudget(std::span(demands).subspan(n_urgent), left),
+                    std::back_inserter(chunks));
   for (std::size_t i = 0; i < prefilling.size(); ++i) {
     if (chunks[i] == 0 || !IsRunning(*prefilling[i])) {
       continue;
