@@ -12,6 +12,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
 find_package(Boost 1.81 REQUIRED)  # headers only: Asio and Beast
 find_package(CLI11 REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG COMPONENTS core)

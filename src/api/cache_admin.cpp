@@ -35,15 +35,35 @@ Json DiskJson(const cache::SsdStats& disk) {
           {"wear_bytes", disk.wear_bytes}};
 }
 
+Json RemoteJson(const cache::RemoteStats& remote) {
+  return {{"server", remote.server},
+          {"available", remote.available},
+          {"lookups", remote.lookups},
+          {"found_blocks", remote.found_blocks},
+          {"pending_write_bytes", remote.queued_bytes},
+          {"read_ahead_bytes", remote.staged_bytes},
+          {"written_bytes", remote.written_bytes},
+          {"written_blocks", remote.written_blocks},
+          {"dropped_blocks", remote.dropped_blocks},
+          {"read_bytes", remote.read_bytes},
+          {"read_blocks", remote.read_blocks},
+          {"missing_blocks", remote.missing_blocks},
+          {"damaged_blocks", remote.damaged_blocks},
+          {"timeouts", remote.timeouts},
+          {"errors", remote.errors}};
+}
+
 Json StatsJson(const ServedModel& model) {
   const scheduler::SchedulerStats stats = model.scheduler->stats();
-  const std::uint64_t memory_tokens = stats.cached_prompt_tokens - stats.disk_prompt_tokens;
+  const std::uint64_t memory_tokens =
+      stats.cached_prompt_tokens - stats.disk_prompt_tokens - stats.remote_prompt_tokens;
   return {{"model", model.name},
           {"fingerprint", model.scheduler->facts().fingerprint},
           {"prompt_tokens",
            {{"total", stats.prompt_tokens},
             {"from_memory", memory_tokens},
             {"from_disk", stats.disk_prompt_tokens},
+            {"from_remote", stats.remote_prompt_tokens},
             {"computed", stats.prompt_tokens - stats.cached_prompt_tokens}}},
           {"memory",
            {{"used_bytes", stats.cache.used_bytes},
@@ -52,7 +72,8 @@ Json StatsJson(const ServedModel& model) {
             {"hits", stats.cache.hits},
             {"misses", stats.cache.misses},
             {"evicted_blocks", stats.cache.evicted_blocks}}},
-          {"disk", stats.cache.disk ? DiskJson(*stats.cache.disk) : Json(nullptr)}};
+          {"disk", stats.cache.disk ? DiskJson(*stats.cache.disk) : Json(nullptr)},
+          {"remote", stats.cache.remote ? RemoteJson(*stats.cache.remote) : Json(nullptr)}};
 }
 
 // The models that `body` means: the one named, else all.

@@ -161,6 +161,7 @@ class Generation {
         usage.prompt_tokens += stats.prompt_tokens;
         usage.cached_tokens += stats.cached_tokens;
         usage.disk_tokens += stats.disk_tokens;
+        usage.remote_tokens += stats.remote_tokens;
       }
     }
     usage.timings = tokens_.stats(0);

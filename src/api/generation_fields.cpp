@@ -162,8 +162,9 @@ Json UsageJson(const Usage& usage) {
 
 Json CachedTokensJson(const Usage& usage) {
   return {{"cached_tokens", usage.cached_tokens},
-          {"cached_tokens_memory", usage.cached_tokens - usage.disk_tokens},
-          {"cached_tokens_disk", usage.disk_tokens}};
+          {"cached_tokens_memory", usage.memory_tokens()},
+          {"cached_tokens_disk", usage.disk_tokens},
+          {"cached_tokens_remote", usage.remote_tokens}};
 }
 
 // llama-server's fields: prompt_n counts the prompt tokens that were computed.

@@ -288,14 +288,17 @@ void RequestLog::Add(Watched watched, const scheduler::RequestStats& stats, cons
             .json = {{"request_id", watched.request_id_},
                      {"finished", Now()},
                      {"prompt_tokens", prompt_tokens},
-                     {"from_memory", stats.cached_tokens - stats.disk_tokens},
+                     {"from_memory", stats.memory_tokens()},
                      {"from_disk", stats.disk_tokens},
+                     {"from_remote", stats.remote_tokens},
                      {"computed", prompt_tokens - cached},
                      {"completion_tokens", reply.tokens.size()},
                      {"divergence", is_told ? ToJson(divergence) : Json(nullptr)}}};
-  spdlog::info("[bank] id={} {} prompt tokens: {} from memory, {} from disk, {} computed{}",
-               watched.request_id_, prompt_tokens, stats.cached_tokens - stats.disk_tokens,
-               stats.disk_tokens, prompt_tokens - cached, is_told ? InWords(divergence) : "");
+  spdlog::info(
+      "[bank] id={} {} prompt tokens: {} from memory, {} from disk, {} from the shared tier, {} "
+      "computed{}",
+      watched.request_id_, prompt_tokens, stats.memory_tokens(), stats.disk_tokens,
+      stats.remote_tokens, prompt_tokens - cached, is_told ? InWords(divergence) : "");
   watched.own_.tokens.insert(watched.own_.tokens.end(), reply.tokens.begin(), reply.tokens.end());
   watched.own_.reply_has_reasoning = reply.has_reasoning;
   const auto past = std::make_shared<const Past>(std::move(watched.own_));

@@ -215,16 +215,34 @@ std::optional<cache::SsdOptions> DiskOptions(const Making& making, engine::Engin
   return disk;
 }
 
+// The server that shares this model's prefixes with other machines; nothing where there is none.
+std::optional<cache::RemoteOptions> RemoteOptions(const Making& making, engine::Engine& engine) {
+  const ServeOptions& options = making.options;
+  if (!options.cache_remote || making.script) {
+    return std::nullopt;
+  }
+  cache::RemoteOptions remote;
+  remote.address = *options.cache_remote;
+  remote.ttl = std::chrono::seconds(options.cache_remote_ttl_s);
+  remote.timeout = std::chrono::milliseconds(options.cache_remote_timeout_ms);
+  remote.fingerprint = engine.fingerprint();
+  const std::uint64_t share = engine.blocks().budget_bytes() / 8;
+  remote.write_queue_bytes = std::clamp(share, kLeastOnTheWay, remote.write_queue_bytes);
+  remote.read_ahead_bytes = std::clamp(share, kLeastOnTheWay, remote.read_ahead_bytes);
+  return remote;
+}
+
 std::unique_ptr<cache::PrefixCache> MakeCache(const Making& making, engine::Engine& engine,
                                               const scheduler::Scheduler::Wake& wake) {
   if (!making.options.prefix_cache) {
     return cache::MakeNaiveCache(engine.blocks());
   }
-  if (std::optional<cache::SsdOptions> disk = DiskOptions(making, engine)) {
-    return cache::MakeRadixCache(engine.blocks(), std::move(*disk), making.files, making.clock,
-                                 wake);
+  cache::LowerTierOptions lower{.disk = DiskOptions(making, engine),
+                                .remote = RemoteOptions(making, engine)};
+  if (!lower.disk && !lower.remote) {
+    return cache::MakeRadixCache(engine.blocks());
   }
-  return cache::MakeRadixCache(engine.blocks());
+  return cache::MakeRadixCache(engine.blocks(), std::move(lower), making.files, making.clock, wake);
 }
 
 // Starts the engine thread; lowers the context length to what the KV budget can hold.

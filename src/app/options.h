@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/remote_options.h"
 
 namespace app {
 
@@ -32,6 +33,9 @@ struct ServeOptions {
   bool ssd_cache = true;                // prefixes on disk too
   std::string ssd_cache_dir;            // empty: the platform's cache directory
   double ssd_cache_max_gb = 0;          // GiB of all of that directory; 0: a tenth of the free disk
+  std::optional<cache::RedisAddress> cache_remote = {};  // the shared tier's server
+  std::int64_t cache_remote_ttl_s = 604'800;     // of a block since its last use; 0: for ever
+  std::int64_t cache_remote_timeout_ms = 500;    // of its answers
   double cache_memory_percent = 40.0;   // of the memory that the weights leave
   std::uint64_t cache_memory_mb = 0;    // MiB for K and V; 0: by percent
   int kv_bits = 16;                     // 32, 16, 8 or 4

@@ -169,7 +169,7 @@ class Selftest {
     disk.budget_bytes = std::uint64_t{1} << 40U;
     disk.fingerprint = engine.fingerprint();
     disk.model_name = "selftest";
-    return cache::MakeRadixCache(engine.blocks(), std::move(disk), files_, clock_, wake);
+    return cache::MakeRadixCache(engine.blocks(), {.disk = std::move(disk)}, files_, clock_, wake);
   }
 
   Result<Answer> Ask(scheduler::Scheduler& scheduler, const Tokens& prompt) const {

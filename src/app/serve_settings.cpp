@@ -216,6 +216,31 @@ Setting SsdCacheMaxGb(ServeOptions& options) {
       }};
 }
 
+void AddSharedCache(std::vector<Setting>& settings, ServeOptions& options) {
+  settings.push_back(
+      {.name = "cache-remote",
+       .synonyms = {},
+       .arity = Setting::Arity::kValue,
+       .placeholder = "URL",
+       .help = "Share computed prefixes with other machines through a Redis or Valkey server: "
+               "redis://[user:password@]host[:port][/database]",
+       .apply = [&options](const std::vector<std::string>& values) -> Result<void> {
+         Result<cache::RedisAddress> address = cache::ParseRedisUrl(values.back());
+         if (!address) {
+           return Fail(ErrorCode::kInvalidRequest, "--cache-remote: " + address.error().message);
+         }
+         options.cache_remote = std::move(*address);
+         return {};
+       }});
+  settings.push_back(Whole("cache-remote-ttl", "SECONDS",
+                           "How long a shared prefix is kept there after its last use; 0: until "
+                           "the server evicts it (default a week)",
+                           options.cache_remote_ttl_s, {.low = 0, .high = kAnyInt}));
+  settings.push_back(Whole("cache-remote-timeout-ms", "MS",
+                           "How long its answers are waited for (default 500)",
+                           options.cache_remote_timeout_ms, {.low = 1, .high = 60'000}));
+}
+
 void AddSamplingDefaults(std::vector<Setting>& settings, ServeOptions& options) {
   settings.push_back(Number("default-temperature", "T", "Temperature where a request has none",
                             options.temperature, {.low = 0, .high = 100}));
@@ -276,6 +301,7 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
   settings.push_back(SsdCacheMaxGb(options));
   settings.push_back(
       OffSwitch("no-ssd-cache", "Keep computed prefixes in memory only", options.ssd_cache));
+  AddSharedCache(settings, options);
   settings.push_back(KvBits(options));
   AddKvQuantization(settings, options);
   settings.push_back(Whole("threads", "N", "Compute threads (default: physical cores)",

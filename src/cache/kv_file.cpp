@@ -263,9 +263,15 @@ KvFileResult<KvFile> KvFile::Open(FileSystem& files, const std::filesystem::path
   if (!opened) {
     return tl::unexpected<KvFileError>(FromIo(opened.error()));
   }
+  return Read(std::move(*opened), path, spec, name);
+}
+
+KvFileResult<KvFile> KvFile::Read(std::unique_ptr<ReadableFile> content,
+                                  std::filesystem::path label, const KvFileSpec& spec,
+                                  const KvFileName& name) {
   KvFile file;
-  file.path_ = path;
-  file.file_ = std::move(*opened);
+  file.path_ = std::move(label);
+  file.file_ = std::move(content);
   if (KvFileResult<void> read = file.ReadHeader(spec, name); !read) {
     return tl::unexpected<KvFileError>(read.error());
   }

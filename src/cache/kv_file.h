@@ -71,6 +71,11 @@ class KvFile {
                                                  const std::filesystem::path& path,
                                                  const KvFileSpec& spec, const KvFileName& name);
 
+  // The same from what `content` holds; `label` names it in messages.
+  [[nodiscard]] static KvFileResult<KvFile> Read(std::unique_ptr<ReadableFile> content,
+                                                 std::filesystem::path label,
+                                                 const KvFileSpec& spec, const KvFileName& name);
+
   [[nodiscard]] const BlockKey& parent() const { return parent_; }
   [[nodiscard]] const std::vector<BlockKey>& keys() const { return keys_; }
   // Tokens of the i-th block; their checksum has been checked.

@@ -12,6 +12,8 @@
 #include "base/file_system.h"
 #include "base/token_constraint.h"
 #include "cache/block_key.h"
+#include "cache/remote_options.h"
+#include "cache/remote_stats.h"
 #include "cache/ssd_options.h"
 #include "cache/ssd_stats.h"
 #include "ops/kv_store/block_store.h"
@@ -35,7 +37,14 @@ struct CacheStats {
   std::uint64_t hit_tokens = 0;
   std::uint64_t lookup_tokens = 0;
   std::uint64_t evicted_blocks = 0;
-  std::optional<SsdStats> disk = {};  // nothing without a disk tier
+  std::optional<SsdStats> disk = {};       // nothing without a disk tier
+  std::optional<RemoteStats> remote = {};  // nothing without a shared tier
+};
+
+// What a restore brought, by where it came from.
+struct RestoredTokens {
+  std::int64_t disk = 0;
+  std::int64_t remote = 0;
 };
 
 // The block keys of one sequence under one salt, as far as lookups needed them. Kept with a
@@ -55,8 +64,8 @@ class PrefixKeys {
 // blocks that a sliding window has passed are let go), Release at its end. Blocks are immutable
 // once full. A block of a branch is never evicted while a lease locks it.
 //
-// With a disk tier, full blocks are also written behind, and what the disk has beyond memory is
-// brought by a restore: StartRestore while the sequence waits, Poll before each step, and when the
+// With lower tiers (disk, shared), full blocks are also written behind, and what these have beyond
+// memory is brought by a restore: StartRestore while the sequence waits, Poll before each step, and when the
 // restore runs no longer, Begin (which finds the blocks in memory), then EndRestore.
 class PrefixCache {
  public:
@@ -114,8 +123,8 @@ class PrefixCache {
   [[nodiscard]] virtual bool SharesPrefixes() const = 0;
 
   using RestoreId = std::uint64_t;
-  // Begins to bring the blocks of the prompt that disk and memory together have beyond what memory
-  // has alone, or joins the restore that brings the first of them. Nothing: the disk can add
+  // Begins to bring the blocks of the prompt that all tiers together have beyond what memory has
+  // alone, or joins the restore that brings the first of them. Nothing: the lower tiers can add
   // nothing. They are kept from eviction until EndRestore.
   [[nodiscard]] virtual std::optional<RestoreId> StartRestore(std::span<const TokenId> /*tokens*/,
                                                               const std::string& /*salt*/) {
@@ -127,14 +136,16 @@ class PrefixCache {
     kOver,
   };
   [[nodiscard]] virtual RestoreState StateOf(RestoreId /*id*/) const { return RestoreState::kOver; }
-  // Once for each StartRestore, at any time. Returns the tokens that came from the disk.
-  virtual std::int64_t EndRestore(RestoreId /*id*/) { return 0; }
+  // Once for each StartRestore, at any time. Returns the tokens that came from below memory.
+  virtual RestoredTokens EndRestore(RestoreId /*id*/) { return {}; }
   // Ends all restores and unlocks their blocks: the memory is needed.
   virtual void AbandonRestores() {}
-  // Takes in what was read, and hands blocks that are to be written over to the disk tier.
+  // Takes in what was read, and hands blocks that are to be written over to the lower tiers.
   virtual void Poll() {}
+  // Tells how long computing a prompt's tokens took: a restore that is slower is given up.
+  virtual void NoteComputed(std::int64_t /*tokens*/, double /*ms*/) {}
 
-  // Drops all that is not locked from memory. Blocks that the disk tier was still to get are
+  // Drops all that is not locked from memory. Blocks that the lower tiers were still to get are
   // written first, which may wait for the disk.
   virtual void Clear() = 0;
   // Drops all that the disk tier has of this model. Waits for the disk.
@@ -188,11 +199,17 @@ inline Lease PrefixCache::Begin(std::span<const TokenId> tokens, const std::stri
 // The real one: radix index over hashes of (parent, tokens, salt). `blocks` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks);
 
-// With a disk tier of threads of its own, which call `wake` when Poll has something to do.
-// options.group_bytes are set here. `files` and `clock` must outlive it.
+// The tiers below memory; nothing where one is not wanted. Their group_bytes are set by
+// MakeRadixCache.
+struct LowerTierOptions {
+  std::optional<SsdOptions> disk = {};
+  std::optional<RemoteOptions> remote = {};
+};
+// With lower tiers of threads of their own, which call `wake` when Poll has something to do.
+// `files` and `clock` must outlive it.
 [[nodiscard]] std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks,
-                                                          SsdOptions options, FileSystem& files,
-                                                          const Clock& clock,
+                                                          LowerTierOptions options,
+                                                          FileSystem& files, const Clock& clock,
                                                           std::function<void()> wake);
 
 // No sharing: judge of the tests and --disable-prefix-cache.

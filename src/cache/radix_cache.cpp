@@ -22,11 +22,18 @@ RadixCache::RadixCache(ops::BlockStore& blocks) : blocks_(blocks) {
   }
 }
 
-RadixCache::RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock)
+RadixCache::RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock,
+                       std::unique_ptr<RemoteStore> remote)
     : RadixCache(blocks) {
   disk_ = std::move(disk);
+  remote_ = std::move(remote);
   clock_ = &clock;
-  write_behind_ = std::make_unique<WriteBehind>(blocks, *disk_, clock);
+  if (disk_ != nullptr) {
+    writers_.push_back(std::make_unique<WriteBehind>(blocks, Tier::kDisk, *disk_, clock));
+  }
+  if (remote_ != nullptr) {
+    writers_.push_back(std::make_unique<WriteBehind>(blocks, Tier::kRemote, *remote_, clock));
+  }
 }
 
 RadixCache::~RadixCache() {
@@ -214,9 +221,7 @@ void RadixCache::EnterBlock(Lease& lease, std::span<const TokenId> tokens) {
   }
   Requeue(*node);
   NotePromptEnd(lease);
-  if (write_behind_ != nullptr) {
-    write_behind_->Note(*node);
-  }
+  NoteForWriting(*node);
 }
 
 RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& parent_key, const BlockKey& key,
@@ -233,7 +238,7 @@ RadixNode* RadixCache::FindOrAdd(RadixNode* parent, const BlockKey& parent_key, 
   entry->slots.resize(windows_.size());
   entry->parent_key = parent_key;
   std::ranges::copy(tokens, entry->tokens.begin());
-  entry->on_disk = disk_ == nullptr ? 0 : disk_->GroupsOf(key);
+  NoteWritten(*entry, Tier::kDisk, GroupsOnDisk(key));
   // The new leaf's mark first, so that blocks which both leaves need are not requeued twice.
   UpdateMark(*entry);
   if (parent != nullptr) {
@@ -287,8 +292,8 @@ void RadixCache::Release(Lease lease) {
   }
   for (auto node = lease.nodes_.rbegin(); node != lease.nodes_.rend(); ++node) {
     (*node)->last_use = now_;
-    if ((*node)->unwritten) {
-      write_behind_->SetDue(**node);
+    for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+      writer->SetDue(**node);
     }
     Unpin(**node);
   }
@@ -311,6 +316,9 @@ CacheStats RadixCache::stats() const {
   stats.budget_bytes = blocks_.budget_bytes();
   if (disk_ != nullptr) {
     stats.disk = disk_->stats();
+  }
+  if (remote_ != nullptr) {
+    stats.remote = remote_->stats();
   }
   return stats;
 }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "cache/prefix_cache.h"
+#include "cache/merged_read.h"
 #include "cache/radix_node.h"
+#include "cache/remote_store.h"
 #include "cache/ssd_store.h"
 #include "cache/write_behind.h"
 
@@ -48,7 +50,9 @@ namespace cache {
 class RadixCache final : public PrefixCache {
  public:
   explicit RadixCache(ops::BlockStore& blocks);
-  RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock);
+  // With lower tiers; either may be null.
+  RadixCache(ops::BlockStore& blocks, std::unique_ptr<SsdStore> disk, const Clock& clock,
+             std::unique_ptr<RemoteStore> remote = nullptr);
   ~RadixCache() override;
 
   Lease Begin(std::span<const TokenId> tokens, const std::string& salt,
@@ -66,7 +70,8 @@ class RadixCache final : public PrefixCache {
   std::optional<RestoreId> StartRestore(std::span<const TokenId> tokens,
                                         const std::string& salt) override;
   RestoreState StateOf(RestoreId id) const override;
-  std::int64_t EndRestore(RestoreId id) override;
+  RestoredTokens EndRestore(RestoreId id) override;
+  void NoteComputed(std::int64_t tokens, double ms) override;
   void AbandonRestores() override;
   void Poll() override;
   void Clear() override;
@@ -101,30 +106,53 @@ class RadixCache final : public PrefixCache {
   void DropPassed(RadixNode& node, std::size_t group);
   void KeepLast(Lease& lease);
 
-  // Blocks on their way from the disk (radix_restore.cpp). Its lease pins the nodes that are there
+  // Blocks on their way from the lower tiers (radix_restore.cpp). Its lease pins the nodes that are there
   // and locks their blocks of full groups; blocks of window groups are needed by the mark at the
   // last node.
   struct Restore {
     std::vector<TokenId> tokens;
     std::string salt;
-    bool planned = false;  // false: the disk's index is not there yet
+    bool asked = false;    // false: the disk's index is not there yet
+    bool planned = false;  // false: the shared tier has not answered yet
     bool ended = false;
-    bool failed = false;  // ended before all that was wanted had come
+    bool failed = false;  // ended, and asking again would bring no more
     int users = 1;
     Lease lease;
     std::vector<BlockKey> keys;       // of the branch, up to where the restore leads
     std::vector<std::size_t> wanted;  // block indices, in the order in which they come
-    std::optional<SsdStore::ReadId> read = {};
-    std::int64_t read_tokens = 0;
+    std::optional<RemoteStore::LookupId> lookup = {};
+    std::vector<std::size_t> asked_blocks = {};  // block indices, as in the lookup
+    std::vector<GroupMask> remote = {};          // [block] what the shared tier has
+    std::unique_ptr<MergedRead> read = {};
+    RestoredTokens read_tokens = {};
     Clock::TimePoint last_progress{};
+    Clock::TimePoint reading_since{};  // the first block
   };
+  // Of a prompt's blocks, by index.
+  struct Survey {
+    std::vector<BlockKey> keys;
+    std::vector<GroupMask> memory;
+    std::vector<GroupMask> disk;
+    std::size_t usable = 0;  // blocks of the longest prefix that can be restored
+    std::size_t usable_in_memory = 0;
+  };
+  [[nodiscard]] GroupMask GroupsInMemory(const BlockKey& key) const;
+  [[nodiscard]] GroupMask GroupsOnDisk(const BlockKey& key) const;
+  [[nodiscard]] Survey SurveyOf(const Restore& restore) const;
+  void Ask(Restore& restore);
+  [[nodiscard]] bool TakeAnswer(Restore& restore);
   void Plan(Restore& restore);
+  [[nodiscard]] double LongestWaitMs(double tokens) const;
+  [[nodiscard]] bool IsTooSlow(const Restore& restore, Clock::TimePoint now) const;
   [[nodiscard]] std::optional<RestoreId> FindRestoreOf(const BlockKey& key) const;
   void PinBranch(Restore& restore);
   void Advance(Restore& restore);
   [[nodiscard]] bool TakeIn(Restore& restore, const BlockRead& read);
   [[nodiscard]] bool TakeGroup(RadixNode& node, std::size_t group,
                                std::span<const std::byte> bytes);
+  void NoteWritten(RadixNode& node, Tier tier, GroupMask groups);
+  void NoteForWriting(RadixNode& node);
+  void BeforeLoss(RadixNode& node);
   void Stop(Restore& restore);
   void AddNode(Restore& restore);
 
@@ -162,9 +190,11 @@ class RadixCache final : public PrefixCache {
   mutable BlockHasher hasher_;  // scratch state of the digest, no meaning between calls
   std::unordered_map<BlockKey, std::unique_ptr<RadixNode>, BlockKeyHash> index_;
   std::map<EvictionRank, RadixNode*> queue_;
-  std::unique_ptr<SsdStore> disk_;  // may be null, with the next three
-  const Clock* clock_ = nullptr;
-  std::unique_ptr<WriteBehind> write_behind_;
+  std::unique_ptr<SsdStore> disk_;       // may be null
+  std::unique_ptr<RemoteStore> remote_;  // may be null
+  const Clock* clock_ = nullptr;         // null without lower tiers
+  std::vector<std::unique_ptr<WriteBehind>> writers_;  // one a lower tier
+  double computing_ms_per_token_ = 0;                  // of late; 0: nothing was computed yet
   std::map<RestoreId, Restore> restores_;
   RestoreId next_restore_ = 1;
   std::uint64_t now_ = 0;  // Begins and Releases so far

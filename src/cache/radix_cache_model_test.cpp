@@ -15,6 +15,7 @@
 
 #include "base/memory_file_system.h"
 #include "cache/fake_block_store.h"
+#include "cache/fake_redis.h"
 #include "cache/prefix_cache.h"
 
 namespace cache {
@@ -31,10 +32,10 @@ struct Running {
 
 class Game {
  public:
-  // `files`: of a disk tier, or null.
+  // `files`: of a disk tier, or null. `server`: of a shared tier, or null.
   Game(const std::vector<int>& windows, std::uint64_t budget_bytes, std::uint32_t seed,
-       MemoryFileSystem* files)
-      : store_(windows, budget_bytes), files_(files), random_(seed) {
+       MemoryFileSystem* files, FakeRedis* server = nullptr)
+      : store_(windows, budget_bytes), files_(files), server_(server), random_(seed) {
     for (const ops::LayerGroup& group : store_.groups()) {
       windows_.push_back(group.window);
     }
@@ -45,9 +46,7 @@ class Game {
     while (!running_.empty()) {
       End();
     }
-    if (files_ != nullptr) {
-      damaged_files += cache_->stats().disk->damaged_files;
-    }
+    CountDamage();
     cache_->Clear();
     EXPECT_EQ(store_.used_bytes(), 0U);
   }
@@ -89,7 +88,9 @@ class Game {
   int reserve_failures = 0;
   std::int64_t found_tokens = 0;
   std::int64_t read_tokens = 0;
+  std::int64_t remote_tokens = 0;
   std::uint64_t damaged_files = 0;
+  std::uint64_t damaged_values = 0;
 
  private:
   void MakeCache() {
@@ -97,13 +98,24 @@ class Game {
       cache_ = MakeRadixCache(store_);
       return;
     }
-    cache_ = MakeRadixCache(store_,
-                            {.directory = "/cache",
-                             .budget_bytes = 1 << 20,
-                             .fingerprint = std::string(64, 'c'),
-                             .group_bytes = {},
-                             .model_name = ""},
-                            *files_, clock_, [] {});
+    LowerTierOptions lower;
+    lower.disk = {.directory = "/cache",
+                  .budget_bytes = 1 << 20,
+                  .fingerprint = std::string(64, 'c'),
+                  .group_bytes = {},
+                  .model_name = ""};
+    if (server_ != nullptr) {
+      lower.remote.emplace();
+      lower.remote->address = {.host = "127.0.0.1", .port = server_->port};
+      lower.remote->fingerprint = std::string(64, 'c');
+    }
+    cache_ = MakeRadixCache(store_, std::move(lower), *files_, clock_, [] {});
+  }
+
+  void CountDamage() {
+    const CacheStats stats = cache_->stats();
+    damaged_files += stats.disk ? stats.disk->damaged_files : 0;
+    damaged_values += stats.remote ? stats.remote->damaged_blocks : 0;
   }
 
   // Now and then the disk dies at some step; what had been computed is gone but for the files.
@@ -114,13 +126,24 @@ class Game {
     if (Pick(2) == 0) {
       files_->KillAfter(static_cast<int>(Pick(10)));
     }
-    damaged_files += cache_->stats().disk->damaged_files;
+    CountDamage();
     cache_.reset();
+    if (server_ != nullptr && Pick(3) == 0) {  // another machine: only the server knows anything
+      for (const auto& path : files_->Files()) {
+        (void)files_->Remove(path);
+      }
+    }
     Pick(2) == 0 ? files_->Restart() : files_->LosePower(static_cast<std::uint32_t>(Pick(1000)));
     MakeCache();
   }
 
   void Damage() {
+    if (server_ != nullptr && Pick(20) == 0) {
+      using Fault = FakeRedis::Fault;
+      constexpr Fault kFaults[] = {Fault::kNone, Fault::kNone,       Fault::kFlipped,
+                                   Fault::kCut,  Fault::kOtherValue, Fault::kForgets};
+      server_->fault = kFaults[Pick(std::size(kFaults))];
+    }
     if (Pick(30) != 0) {
       return;
     }
@@ -150,7 +173,9 @@ class Game {
       cache_->Poll();
       cache_->CheckIntegrity();
     }
-    read_tokens += cache_->EndRestore(*id);
+    const RestoredTokens read = cache_->EndRestore(*id);
+    read_tokens += read.disk;
+    remote_tokens += read.remote;
   }
 
   std::size_t Pick(std::size_t n) { return random_() % n; }
@@ -315,6 +340,7 @@ class Game {
   std::vector<int> windows_;
   FakeBlockStore store_;
   MemoryFileSystem* files_;
+  FakeRedis* server_;
   SystemClock clock_;
   std::unique_ptr<PrefixCache> cache_;
   std::mt19937 random_;
@@ -361,6 +387,28 @@ TEST_P(RadixCacheModel, WithADiskTierEveryBlockHasItsContent) {
   EXPECT_TRUE(ok);
   EXPECT_GT(read_tokens, 0) << "nothing ever came from the disk";
   EXPECT_GT(damaged_files, 0U) << "no damage was ever found";
+}
+
+TEST_P(RadixCacheModel, WithASharedTierThatLiesEveryBlockHasItsContent) {
+  std::int64_t remote_tokens = 0;
+  std::uint64_t damaged_values = 0;
+  const bool ok = rc::check("random operations", [&](std::uint32_t seed) {
+    const std::uint64_t budget = 110 * GetParam().size() * (4 + seed % 40);
+    MemoryFileSystem files;
+    FakeRedis server;
+    {
+      Game game(GetParam(), budget, seed, &files, &server);
+      for (int i = 0; i < 120 && !testing::Test::HasFailure(); ++i) {
+        game.Step();
+      }
+      remote_tokens += game.remote_tokens;
+      damaged_values += game.damaged_values;
+    }
+    RC_ASSERT(!testing::Test::HasFailure());
+  });
+  EXPECT_TRUE(ok);
+  EXPECT_GT(remote_tokens, 0) << "nothing ever came from the server";
+  EXPECT_GT(damaged_values, 0U) << "no damage was ever found";
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, RadixCacheModel,

@@ -82,7 +82,7 @@ class Bank {
       return 0;
     }
     Wait(*id);
-    return cache_->EndRestore(*id);
+    return cache_->EndRestore(*id).disk;
   }
 
   void Wait(PrefixCache::RestoreId id) {
@@ -177,8 +177,8 @@ TEST(RadixCacheOnDisk, ARequestJoinsTheRestoreOfAnother) {
   ASSERT_TRUE(one && two);
   EXPECT_EQ(*one, *two);
   bank.Wait(*one);
-  EXPECT_EQ(bank.cache().EndRestore(*one), 960);
-  EXPECT_EQ(bank.cache().EndRestore(*two), 960);
+  EXPECT_EQ(bank.cache().EndRestore(*one).disk, 960);
+  EXPECT_EQ(bank.cache().EndRestore(*two).disk, 960);
   EXPECT_EQ(bank.disk().stats().read_blocks, 15U);
 }
 
@@ -241,7 +241,7 @@ TEST(RadixCacheOnDisk, ADiskThatBringsNothingIsGivenUp) {
   bank.clock.now_ms += 6000;
   bank.cache().Poll();
   EXPECT_EQ(bank.cache().StateOf(*id), PrefixCache::RestoreState::kOver);
-  EXPECT_EQ(bank.cache().EndRestore(*id), 0);
+  EXPECT_EQ(bank.cache().EndRestore(*id).disk, 0);
   EXPECT_EQ(bank.Run(Prompt(1000)), 0);
   hangs = false;
 }
@@ -259,7 +259,7 @@ TEST(RadixCacheOnDisk, ARestoreWithoutMemoryBringsWhatFits) {
   EXPECT_EQ(bank.cache().MatchLength(Prompt(1000), ""), 320);
   bank.cache().AbandonRestores();
   EXPECT_EQ(bank.cache().AvailableBytes(), 500U);
-  EXPECT_EQ(bank.cache().EndRestore(*id), 320);
+  EXPECT_EQ(bank.cache().EndRestore(*id).disk, 320);
 }
 
 TEST(RadixCacheOnDisk, ClearsMemoryOrDisk) {

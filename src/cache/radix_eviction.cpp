@@ -91,8 +91,8 @@ void RadixCache::AddNeeds(RadixNode& node, int delta) {
       above->slots[g].needs += delta;
       if (was_needed != (above->slots[g].needs > 0)) {
         Requeue(*above);
-        if (write_behind_ != nullptr && !was_needed) {
-          write_behind_->Note(*above);
+        if (!was_needed) {
+          NoteForWriting(*above);
         }
       }
     }
@@ -169,9 +169,7 @@ bool RadixCache::EvictOne() {
     Requeue(*queue_.begin()->second);
   }
   const auto [rank, node] = *queue_.begin();
-  if (write_behind_ != nullptr) {
-    write_behind_->BeforeLoss(*node);
-  }
+  BeforeLoss(*node);
   if (rank.group == EvictionRank::kWholeNode) {
     Remove(node);
   } else {
@@ -200,9 +198,7 @@ void RadixCache::Remove(RadixNode* node) {
       AddNeeds(*node, -1);
       SetQueued(node->queued, std::nullopt, *node);  // AddNeeds may have put it back
     }
-    if (write_behind_ != nullptr) {
-      write_behind_->BeforeLoss(*node);  // it has no block left: only takes it off the list
-    }
+    BeforeLoss(*node);  // it has no block left: only takes it off the lists
     RadixNode* parent = node->parent;
     index_.erase(index_.find(node->key));
     if (parent == nullptr) {

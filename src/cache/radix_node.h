@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "cache/block_key.h"
-#include "cache/kv_file.h"
+#include "cache/lower_tier.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
@@ -37,6 +37,16 @@ struct BlockSlot {
   std::optional<EvictionRank> queued;
 };
 
+struct RadixNode;
+
+// How far a node's blocks are on their way to a lower tier.
+struct WriteState {
+  GroupMask written = 0;  // groups that were handed to the tier or are known to be there
+  bool due = false;       // to be written without waiting for more
+  Clock::TimePoint noted{};
+  std::optional<std::list<RadixNode*>::iterator> unwritten = {};  // its place in WriteBehind's list
+};
+
 // 64 tokens that follow the parent's.
 struct RadixNode {
   BlockKey key{};
@@ -55,10 +65,12 @@ struct RadixNode {
   // For WriteBehind.
   BlockKey parent_key{};  // of the salt for block 0
   BlockTokens tokens{};
-  GroupMask on_disk = 0;  // groups that were handed to the disk tier or are known to be there
-  bool due = false;       // to be written without waiting for more
-  Clock::TimePoint noted{};
-  std::optional<std::list<RadixNode*>::iterator> unwritten = {};  // its place in WriteBehind's list
+  std::array<WriteState, kLowerTiers> writes;  // [Tier]
+
+  [[nodiscard]] WriteState& writes_to(Tier tier) { return writes[static_cast<std::size_t>(tier)]; }
+  [[nodiscard]] const WriteState& writes_to(Tier tier) const {
+    return writes[static_cast<std::size_t>(tier)];
+  }
 };
 
 }  // namespace cache

@@ -1,4 +1,5 @@
-// The way back from the disk tier into RadixCache.
+// The way back from the lower tiers into RadixCache; what of them is planned in
+// radix_restore_plan.cpp.
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -10,15 +11,17 @@ namespace cache {
 namespace {
 
 constexpr auto kBlock = static_cast<std::size_t>(ops::kBlockTokens);
-// A disk that brings nothing for so long is slower than computing.
+// A tier that brings nothing for so long is slower than computing.
 constexpr double kPatienceMs = 5000;
+// So long, or so much, is not yet a measure of its speed.
+constexpr double kMeasureMs = 1000;
 constexpr std::chrono::seconds kFlushPatience{10};
 
 }  // namespace
 
 std::optional<PrefixCache::RestoreId> RadixCache::StartRestore(std::span<const TokenId> tokens,
                                                                const std::string& salt) {
-  if (disk_ == nullptr) {
+  if (writers_.empty() || tokens.empty()) {
     return std::nullopt;
   }
   Restore restore{.tokens = {tokens.begin(), tokens.end()},
@@ -27,12 +30,16 @@ std::optional<PrefixCache::RestoreId> RadixCache::StartRestore(std::span<const T
                   .keys = {},
                   .wanted = {}};
   restore.last_progress = clock_->Now();
-  if (disk_->ready()) {
+  if (disk_ == nullptr || disk_->ready()) {
+    Ask(restore);
+  }
+  if (restore.asked && !restore.lookup) {
     Plan(restore);
     if (restore.wanted.empty()) {
       return std::nullopt;
     }
-    if (const auto other = FindRestoreOf(restore.keys[restore.wanted.front()])) {
+    if (const auto other = FindRestoreOf(restore.keys[restore.wanted.front()]);
+        other && restore.read == nullptr) {
       ++restores_.at(*other).users;
       return other;
     }
@@ -41,70 +48,6 @@ std::optional<PrefixCache::RestoreId> RadixCache::StartRestore(std::span<const T
   const RestoreId id = next_restore_++;
   restores_.emplace(id, std::move(restore));
   return id;
-}
-
-// Finds the longest prefix that disk and memory together can restore, and what of it must be read.
-void RadixCache::Plan(Restore& restore) {
-  restore.planned = true;
-  const std::span<const TokenId> tokens = restore.tokens;
-  std::vector<GroupMask> in_memory;
-  std::size_t usable = 0;
-  std::size_t usable_in_memory = 0;
-  // As in FindLongest: per group, the index after the last block that is missing.
-  std::vector<std::int64_t> first_there(windows_.size(), 0);
-  std::vector<std::int64_t> first_in_memory(windows_.size(), 0);
-  BlockKey key = hasher_.Root(restore.salt);
-  for (std::size_t i = 0; (i + 1) * kBlock < tokens.size(); ++i) {
-    key = hasher_.Next(key, tokens.subspan(i * kBlock, kBlock));
-    const auto found = index_.find(key);
-    GroupMask memory = 0;
-    for (std::size_t g = 0; found != index_.end() && g < windows_.size(); ++g) {
-      memory |= found->second->slots[g].block == ops::kNoBlock ? 0U : 1U << g;
-    }
-    const GroupMask both = memory | disk_->GroupsOf(key);
-    if ((both & full_groups_) != full_groups_) {
-      break;
-    }
-    restore.keys.push_back(key);
-    in_memory.push_back(memory);
-    const auto end = static_cast<std::int64_t>((i + 1) * kBlock);
-    bool restorable = true;
-    bool in_memory_too = true;
-    for (std::size_t g = 0; g < windows_.size(); ++g) {
-      const std::int64_t next = static_cast<std::int64_t>(i) + 1;
-      first_there[g] = (both >> g & 1U) == 0 ? next : first_there[g];
-      first_in_memory[g] = (memory >> g & 1U) == 0 ? next : first_in_memory[g];
-      const std::int64_t first_seen = FirstBlockSeen(end, windows_[g]);
-      restorable = restorable && first_there[g] <= first_seen;
-      in_memory_too = in_memory_too && first_in_memory[g] <= first_seen;
-    }
-    usable = restorable ? i + 1 : usable;
-    usable_in_memory = in_memory_too ? i + 1 : usable_in_memory;
-  }
-  disk_->NoteUse(restore.keys);
-  restore.keys.resize(usable);
-  if (usable <= usable_in_memory) {
-    return;
-  }
-  std::vector<WantedBlock> wanted;
-  for (std::size_t i = 0; i < usable; ++i) {
-    GroupMask groups = 0;
-    for (std::size_t g = 0; g < windows_.size(); ++g) {
-      const auto first = FirstBlockSeen(static_cast<std::int64_t>(usable * kBlock), windows_[g]);
-      const bool is_seen = static_cast<std::int64_t>(i) >= first;
-      groups |= is_seen && (in_memory[i] >> g & 1U) == 0 ? 1U << g : 0U;
-    }
-    if (groups != 0) {
-      restore.wanted.push_back(i);
-      WantedBlock& block = wanted.emplace_back();
-      block.key = restore.keys[i];
-      block.groups = groups;
-      std::ranges::copy(tokens.subspan(i * kBlock, kBlock), block.tokens.begin());
-    }
-  }
-  if (!FindRestoreOf(wanted.front().key)) {
-    restore.read = disk_->StartRead(std::move(wanted));
-  }
 }
 
 std::optional<PrefixCache::RestoreId> RadixCache::FindRestoreOf(const BlockKey& key) const {
@@ -164,10 +107,10 @@ PrefixCache::RestoreState RadixCache::StateOf(RestoreId id) const {
   return restore.failed ? RestoreState::kOver : RestoreState::kAskAgain;
 }
 
-std::int64_t RadixCache::EndRestore(RestoreId id) {
+RestoredTokens RadixCache::EndRestore(RestoreId id) {
   const auto found = restores_.find(id);
   Restore& restore = found->second;
-  const std::int64_t read_tokens = restore.read_tokens;
+  const RestoredTokens read_tokens = restore.read_tokens;
   if (--restore.users == 0) {
     Stop(restore);
     restores_.erase(found);
@@ -184,9 +127,10 @@ void RadixCache::AbandonRestores() {
 void RadixCache::Stop(Restore& restore) {
   restore.failed = restore.failed || !restore.ended;
   restore.ended = true;
-  if (restore.read) {
-    disk_->EndRead(*restore.read);
-    restore.read.reset();
+  restore.read.reset();
+  if (restore.lookup) {
+    remote_->EndLookup(*restore.lookup);
+    restore.lookup.reset();
   }
   if (restore.lease.live_) {
     Release(std::move(restore.lease));
@@ -194,22 +138,26 @@ void RadixCache::Stop(Restore& restore) {
 }
 
 void RadixCache::Poll() {
-  if (disk_ == nullptr) {
-    return;
-  }
   for (auto& [id, restore] : restores_) {
     if (!restore.ended) {
       Advance(restore);
     }
   }
-  write_behind_->Flush();
+  for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+    writer->Flush();
+  }
 }
 
 void RadixCache::Advance(Restore& restore) {
   const Clock::TimePoint now = clock_->Now();
-  if (!restore.planned && disk_->ready()) {
+  if (!restore.asked && disk_->ready()) {
+    Ask(restore);
+  }
+  if (!restore.planned && restore.asked && TakeAnswer(restore)) {
     Plan(restore);
-    if (!restore.read) {  // nothing to bring, or another restore brings it
+    if (restore.read == nullptr) {
+      // There is nothing to bring, or another restore brings it, after which one may ask again.
+      restore.failed = restore.wanted.empty();
       restore.wanted.clear();
       restore.ended = true;
       return;
@@ -217,29 +165,52 @@ void RadixCache::Advance(Restore& restore) {
     PinBranch(restore);
   }
   bool is_over = MillisecondsBetween(restore.last_progress, now) > kPatienceMs;
-  restore.failed = is_over;
-  if (restore.read) {
-    SsdStore::ReadProgress progress = disk_->TakeRead(*restore.read);
+  if (restore.read != nullptr) {
+    ReadProgress progress = restore.read->Take();
     for (BlockRead& block : progress.blocks) {
+      if (restore.read_tokens.disk + restore.read_tokens.remote == 0) {
+        restore.reading_since = now;  // until then it may have waited for others' reads
+      }
       restore.last_progress = now;
-      restore.failed = is_over = !TakeIn(restore, block);
+      is_over = !TakeIn(restore, block);
       if (is_over) {
         break;
       }
-      disk_->Recycle(std::move(block));
+      restore.read->Recycle(std::move(block));
     }
     if (progress.ended && !is_over) {
       is_over = true;
       restore.failed = progress.failed;
+    } else {
+      is_over = is_over || IsTooSlow(restore, now);
+      restore.failed = is_over;
     }
   }
   if (is_over) {
+    restore.failed = restore.failed || !restore.planned;
     restore.ended = true;
-    if (restore.read) {
-      disk_->EndRead(*restore.read);
-      restore.read.reset();
+    restore.read.reset();
+    if (restore.lookup) {
+      remote_->EndLookup(*restore.lookup);
+      restore.lookup.reset();
     }
   }
+}
+
+// Whether it has been slower than computing for long enough to tell, since its first block came.
+bool RadixCache::IsTooSlow(const Restore& restore, Clock::TimePoint now) const {
+  const double elapsed = MillisecondsBetween(restore.reading_since, now);
+  const auto tokens = static_cast<double>(restore.read_tokens.disk + restore.read_tokens.remote);
+  return tokens > 0 && computing_ms_per_token_ > 0 && elapsed > kMeasureMs &&
+         elapsed > tokens * computing_ms_per_token_;
+}
+
+void RadixCache::NoteComputed(std::int64_t tokens, double ms) {
+  constexpr double kWeightOfLast = 0.25;
+  const double last = ms / static_cast<double>(tokens);
+  computing_ms_per_token_ += computing_ms_per_token_ > 0
+                                 ? kWeightOfLast * (last - computing_ms_per_token_)
+                                 : last;
 }
 
 // Appends the branch's next node to the lease, as yet without blocks.
@@ -274,6 +245,10 @@ bool RadixCache::TakeIn(Restore& restore, const BlockRead& read) {
       there |= 1U << g;
     }
   }
+  for (const Tier tier : {Tier::kDisk, Tier::kRemote}) {
+    NoteWritten(node, tier, there & restore.read->GroupsFrom(tier, read.wanted));
+  }
+  NoteForWriting(node);  // for the tier that it did not come from
   if (i < had) {
     return true;  // a window block more or less: Begin looks what there is
   }
@@ -295,7 +270,8 @@ bool RadixCache::TakeIn(Restore& restore, const BlockRead& read) {
     }
   }
   Requeue(node);
-  restore.read_tokens += ops::kBlockTokens;
+  const bool was_remote = restore.read->GroupsFrom(Tier::kRemote, read.wanted) != 0;
+  (was_remote ? restore.read_tokens.remote : restore.read_tokens.disk) += ops::kBlockTokens;
   return true;
 }
 
@@ -312,9 +288,28 @@ bool RadixCache::TakeGroup(RadixNode& node, std::size_t group, std::span<const s
   PutBlock(node, group, block.front());
   node.slots[group].last_use = now_;
   node.slots[group].kept = is_recurrent_[group];
-  node.on_disk |= 1U << group;
   Requeue(node);
   return true;
+}
+
+void RadixCache::NoteWritten(RadixNode& node, Tier tier, GroupMask groups) {
+  for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+    if (writer->tier() == tier) {
+      writer->NoteWritten(node, groups);
+    }
+  }
+}
+
+void RadixCache::NoteForWriting(RadixNode& node) {
+  for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+    writer->Note(node);
+  }
+}
+
+void RadixCache::BeforeLoss(RadixNode& node) {
+  for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+    writer->BeforeLoss(node);
+  }
 }
 
 void RadixCache::ClearDisk() {
@@ -324,25 +319,35 @@ void RadixCache::ClearDisk() {
   AbandonRestores();
   disk_->Clear();
   for (auto& [key, node] : index_) {
-    write_behind_->ForgetWritten(*node);
+    writers_.front()->ForgetWritten(*node);
   }
 }
 
+// The shared tier gets what it has room for and is not waited for.
 void RadixCache::FlushToDisk() {
-  if (write_behind_ != nullptr) {
-    write_behind_->FlushAll(kFlushPatience);
+  for (const std::unique_ptr<WriteBehind>& writer : writers_) {
+    writer->FlushAll(writer->tier() == Tier::kDisk ? kFlushPatience : std::chrono::seconds(0));
   }
 }
 
-std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks, SsdOptions options,
+std::unique_ptr<PrefixCache> MakeRadixCache(ops::BlockStore& blocks, LowerTierOptions options,
                                             FileSystem& files, const Clock& clock,
                                             std::function<void()> wake) {
-  options.group_bytes.clear();
+  std::vector<std::uint64_t> group_bytes;
   for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
-    options.group_bytes.push_back(blocks.BlockBytes(static_cast<int>(g)));
+    group_bytes.push_back(blocks.BlockBytes(static_cast<int>(g)));
   }
-  auto disk = std::make_unique<SsdStore>(std::move(options), files, std::move(wake));
-  return std::make_unique<RadixCache>(blocks, std::move(disk), clock);
+  std::unique_ptr<SsdStore> disk;
+  if (options.disk) {
+    options.disk->group_bytes = group_bytes;
+    disk = std::make_unique<SsdStore>(std::move(*options.disk), files, wake);
+  }
+  std::unique_ptr<RemoteStore> remote;
+  if (options.remote) {
+    options.remote->group_bytes = group_bytes;
+    remote = std::make_unique<RemoteStore>(std::move(*options.remote), wake);
+  }
+  return std::make_unique<RadixCache>(blocks, std::move(disk), clock, std::move(remote));
 }
 
 }  // namespace cache

@@ -54,9 +54,7 @@ void RadixCache::Keep(RadixNode& node, std::size_t group) {
   if (!node.slots[group].kept) {
     node.slots[group].kept = true;
     Requeue(node);
-    if (write_behind_ != nullptr) {
-      write_behind_->Note(node);
-    }
+    NoteForWriting(node);
   }
 }
 

@@ -180,7 +180,7 @@ TEST(Snapshots, ComeBackFromDiskAfterARestart) {
       bank.cache().Poll();
     }
     EXPECT_EQ(bank.Match(tokens), restored);
-    EXPECT_GT(bank.cache().EndRestore(*id), 0);
+    EXPECT_GT(bank.cache().EndRestore(*id).disk, 0);
     EXPECT_EQ(bank.Run(tokens), restored);
   }
 }

@@ -16,7 +16,7 @@ struct SsdOptions {
   std::string model_name;                  // for about.json
   // Memory for blocks on their way: what does not fit waits or, when it is evicted, is dropped.
   std::uint64_t write_queue_bytes = std::uint64_t{256} << 20U;
-  // A few runs of blocks (ssd_reads.cpp) suffice; more memory means more page faults.
+  // A few runs of blocks (block_reads.cpp) suffice; more memory means more page faults.
   std::uint64_t read_ahead_bytes = std::uint64_t{64} << 20U;
 };
 

@@ -15,8 +15,9 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cache/block_reads.h"
 #include "cache/ssd_folder.h"
-#include "cache/ssd_reads.h"
+#include "cache/ssd_source.h"
 
 namespace cache {
 namespace {
@@ -40,7 +41,8 @@ struct SsdStore::Impl {
         wake(std::move(wake_caller)),
         spec{.fingerprint = options.fingerprint, .group_bytes = options.group_bytes},
         folder(file_system, options.directory, options.fingerprint),
-        reads(file_system, folder, spec, options.read_ahead_bytes, wake) {}
+        source(file_system, folder, spec),
+        reads(source, options.group_bytes, options.read_ahead_bytes, wake) {}
 
   // The writer's thread.
   void RunWriter();
@@ -57,7 +59,8 @@ struct SsdStore::Impl {
   const std::function<void()> wake;
   const KvFileSpec spec;
   SsdFolder folder;
-  SsdReads reads;
+  SsdSource source;
+  BlockReads reads;
 
   mutable std::mutex mutex;
   std::condition_variable work;  // for the writer
@@ -303,11 +306,11 @@ bool SsdStore::Write(Segment segment) {
 
 void SsdStore::CountDropped(std::uint64_t blocks) { impl_->dropped_blocks += blocks; }
 
-SsdStore::ReadId SsdStore::StartRead(std::vector<WantedBlock> wanted) {
+ReadId SsdStore::StartRead(std::vector<WantedBlock> wanted) {
   return impl_->reads.Start(std::move(wanted));
 }
 
-SsdStore::ReadProgress SsdStore::TakeRead(ReadId id) { return impl_->reads.Take(id); }
+ReadProgress SsdStore::TakeRead(ReadId id) { return impl_->reads.Take(id); }
 
 void SsdStore::Recycle(BlockRead block) { impl_->reads.Recycle(std::move(block)); }
 
@@ -352,7 +355,11 @@ SsdStats SsdStore::stats() const {
   stats.write_errors = impl_->write_errors;
   stats.evicted_files = impl_->folder.counters().evicted_files;
   stats.damaged_files = impl_->folder.counters().damaged_files;
-  impl_->reads.AddTo(stats);
+  const BlockReads::Totals reads = impl_->reads.totals();
+  stats.staged_bytes = reads.staged_bytes;
+  stats.read_bytes = reads.read_bytes;
+  stats.read_blocks = reads.read_blocks;
+  stats.read_errors = impl_->source.read_errors();
   return stats;
 }
 

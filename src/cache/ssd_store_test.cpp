@@ -26,11 +26,11 @@ std::size_t Read(SsdStore& store, const Branch& branch, std::size_t begin, std::
   for (std::size_t i = begin; i < end; ++i) {
     wanted.push_back({.key = branch.blocks[i].key, .tokens = branch.blocks[i].tokens, .groups = 3});
   }
-  const SsdStore::ReadId id = store.StartRead(wanted);
+  const ReadId id = store.StartRead(wanted);
   std::size_t came = 0;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (true) {
-    SsdStore::ReadProgress progress = store.TakeRead(id);
+    ReadProgress progress = store.TakeRead(id);
     for (BlockRead& block : progress.blocks) {
       EXPECT_EQ(block.wanted, came);
       EXPECT_EQ(block.groups, branch.blocks[begin + came].groups) << "WRONG CONTENT";

@@ -16,8 +16,8 @@ constexpr int kLookAhead = 64;
 
 }  // namespace
 
-WriteBehind::WriteBehind(ops::BlockStore& blocks, SsdStore& disk, const Clock& clock)
-    : blocks_(blocks), disk_(disk), clock_(clock) {
+WriteBehind::WriteBehind(ops::BlockStore& blocks, Tier tier, LowerTier& store, const Clock& clock)
+    : blocks_(blocks), tier_(tier), store_(store), clock_(clock) {
   std::uint64_t bytes = 0;
   for (std::size_t g = 0; g < blocks.groups().size(); ++g) {
     // Few blocks have a snapshot; one that has ends its segment (RunFrom).
@@ -33,7 +33,7 @@ GroupMask WriteBehind::Missing(const RadixNode& node) const {
     const ops::LayerGroup& group = blocks_.groups()[g];
     const bool is_wanted =
         group.is_recurrent() ? node.slots[g].kept : group.window == 0 || node.slots[g].needs > 0;
-    if (is_wanted && node.slots[g].block != ops::kNoBlock && (node.on_disk >> g & 1U) == 0) {
+    if (is_wanted && node.slots[g].block != ops::kNoBlock && (node.writes_to(tier_).written >> g & 1U) == 0) {
       missing |= 1U << g;
     }
   }
@@ -41,34 +41,45 @@ GroupMask WriteBehind::Missing(const RadixNode& node) const {
 }
 
 void WriteBehind::Note(RadixNode& node) {
-  if (!node.unwritten && Missing(node) != 0) {
-    node.noted = clock_.Now();
-    node.unwritten = unwritten_.insert(unwritten_.end(), &node);
+  WriteState& state = node.writes_to(tier_);
+  if (!state.unwritten && Missing(node) != 0) {
+    state.noted = clock_.Now();
+    state.unwritten = unwritten_.insert(unwritten_.end(), &node);
   }
 }
 
+void WriteBehind::SetDue(RadixNode& node) const {
+  WriteState& state = node.writes_to(tier_);
+  state.due = state.due || state.unwritten;
+}
+
 void WriteBehind::BeforeLoss(RadixNode& node) {
-  if (!node.unwritten) {
+  if (!node.writes_to(tier_).unwritten) {
     return;
   }
   const std::vector<RadixNode*> alone = {&node};
   if (Missing(node) != 0) {
-    if (disk_.HasRoom(BytesOf(alone))) {
+    if (store_.HasRoom(BytesOf(alone))) {
       Queue(alone);
       return;
     }
-    disk_.CountDropped(1);
+    store_.CountDropped(1);
   }
   Unlist(node);
 }
 
-void WriteBehind::ForgetWritten(RadixNode& node) { node.on_disk = 0; }
+void WriteBehind::ForgetWritten(RadixNode& node) const { node.writes_to(tier_).written = 0; }
+
+void WriteBehind::NoteWritten(RadixNode& node, GroupMask groups) const {
+  node.writes_to(tier_).written |= groups;
+}
 
 void WriteBehind::Unlist(RadixNode& node) {
-  if (node.unwritten) {
-    unwritten_.erase(*node.unwritten);
-    node.unwritten.reset();
-    node.due = false;
+  WriteState& state = node.writes_to(tier_);
+  if (state.unwritten) {
+    unwritten_.erase(*state.unwritten);
+    state.unwritten.reset();
+    state.due = false;
   }
 }
 
@@ -91,8 +102,9 @@ bool WriteBehind::IsFull(const std::vector<RadixNode*>& run) const {
 }
 
 bool WriteBehind::IsRipe(const std::vector<RadixNode*>& run, bool all) const {
-  return all || IsFull(run) || run.back()->due ||
-         MillisecondsBetween(run.front()->noted, clock_.Now()) >= kRipeAfterMs;
+  const WriteState& first = run.front()->writes_to(tier_);
+  return all || IsFull(run) || run.back()->writes_to(tier_).due ||
+         MillisecondsBetween(first.noted, clock_.Now()) >= kRipeAfterMs;
 }
 
 std::uint64_t WriteBehind::BytesOf(const std::vector<RadixNode*>& run) const {
@@ -119,11 +131,11 @@ void WriteBehind::Queue(const std::vector<RadixNode*>& run) {
         blocks_.CopyOut(static_cast<int>(g), node->slots[g].block, content.groups[g]);
       }
     }
-    node->on_disk |= missing;
+    NoteWritten(*node, missing);
     Unlist(*node);
     segment.blocks.push_back(std::move(content));
   }
-  disk_.Write(std::move(segment));
+  store_.Write(std::move(segment));
 }
 
 bool WriteBehind::QueueRuns(bool all) {
@@ -140,7 +152,7 @@ bool WriteBehind::QueueRuns(bool all) {
       ++it;
       continue;
     }
-    if (!disk_.HasRoom(BytesOf(run))) {
+    if (!store_.HasRoom(BytesOf(run))) {
       return false;
     }
     do {

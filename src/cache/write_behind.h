@@ -6,24 +6,23 @@
 
 #include "base/clock.h"
 #include "cache/radix_node.h"
-#include "cache/ssd_store.h"
 #include "ops/kv_store/block_store.h"
 
 namespace cache {
 
-// Which blocks the disk tier is still to get, and their way there: gathered into segments, copied
+// Which blocks a lower tier is still to get, and their way there: gathered into segments, copied
 // and queued. Used by the engine thread only; waits for nothing but in FlushAll.
 //
-// A block is wanted on disk in full-attention groups always, in a window group when a mark needs it
+// A block is wanted there in full-attention groups always, in a window group when a mark needs it
 // (RadixCache): a restore can use it nowhere else. Of recurrent groups the kept snapshots are.
 class WriteBehind {
  public:
-  WriteBehind(ops::BlockStore& blocks, SsdStore& disk, const Clock& clock);
+  WriteBehind(ops::BlockStore& blocks, Tier tier, LowerTier& store, const Clock& clock);
 
   // The node is new, or a block or a need was added to it.
   void Note(RadixNode& node);
   // The node's branch will not grow soon: it need not wait for a full segment.
-  void SetDue(RadixNode& node) const { node.due = true; }
+  void SetDue(RadixNode& node) const;
   // The node is about to lose a block from memory: the last moment to write it. Counted as dropped
   // when there is no room.
   void BeforeLoss(RadixNode& node);
@@ -33,8 +32,12 @@ class WriteBehind {
   // Queues everything, waiting for room up to `patience`.
   void FlushAll(std::chrono::milliseconds patience);
 
-  // Forgets what was written: the disk tier has been cleared.
-  void ForgetWritten(RadixNode& node);
+  // Forgets what was written: the tier has been cleared.
+  void ForgetWritten(RadixNode& node) const;
+  // The groups are there: they came from the tier, or it is known to have them.
+  void NoteWritten(RadixNode& node, GroupMask groups) const;
+
+  [[nodiscard]] Tier tier() const { return tier_; }
 
  private:
   [[nodiscard]] GroupMask Missing(const RadixNode& node) const;
@@ -48,7 +51,8 @@ class WriteBehind {
   void Unlist(RadixNode& node);
 
   ops::BlockStore& blocks_;
-  SsdStore& disk_;
+  const Tier tier_;
+  LowerTier& store_;
   const Clock& clock_;
   std::size_t max_blocks_ = 1;       // of a segment
   std::list<RadixNode*> unwritten_;  // in the order in which they were noted

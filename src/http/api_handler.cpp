@@ -121,10 +121,10 @@ void ApiHandler::OnFinished(const AnswerRecord& record) {
   std::string line = fmt::format("{} {} {} {:.0f} ms", Shown(request.method), Shown(request.path),
                                  record.status, record.duration_ms);
   if (record.usage) {
-    line += fmt::format(" prompt={} cached={} disk={} completion={} ttft={:.0f} ms",
+    line += fmt::format(" prompt={} cached={} disk={} remote={} completion={} ttft={:.0f} ms",
                         record.usage->prompt_tokens, record.usage->cached_tokens,
-                        record.usage->disk_tokens, record.usage->completion_tokens,
-                        record.usage->ttft_ms);
+                        record.usage->disk_tokens, record.usage->remote_tokens,
+                        record.usage->completion_tokens, record.usage->ttft_ms);
   }
   if (record.client_gone) {
     line += " client-gone";

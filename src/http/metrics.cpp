@@ -38,7 +38,13 @@ double DiskStat(const scheduler::SchedulerStats& stats) {
   return stats.cache.disk ? static_cast<double>((*stats.cache.disk).*kMember) : 0.0;
 }
 
+template <auto kMember>
+double RemoteStat(const scheduler::SchedulerStats& stats) {
+  return stats.cache.remote ? static_cast<double>((*stats.cache.remote).*kMember) : 0.0;
+}
+
 using cache::CacheStats;
+using cache::RemoteStats;
 using cache::SsdStats;
 using scheduler::SchedulerStats;
 
@@ -109,6 +115,30 @@ constexpr ModelValue kModelValues[] = {
      &DiskErrors},
     {"emberbank_disk_wear_bytes_total", "Bytes ever written to the directory, by all servers",
      MetricType::Counter, &DiskStat<&SsdStats::wear_bytes>},
+    {"emberbank_remote_prompt_tokens_total", "Prompt tokens restored from the shared tier",
+     MetricType::Counter, &Stat<&SchedulerStats::remote_prompt_tokens>},
+    {"emberbank_remote_available", "Whether its server gave its last answer in time",
+     MetricType::Gauge, &RemoteStat<&RemoteStats::available>},
+    {"emberbank_remote_lookups_total", "Prompts that it was asked for", MetricType::Counter,
+     &RemoteStat<&RemoteStats::lookups>},
+    {"emberbank_remote_pending_bytes", "Memory of blocks to be written to it", MetricType::Gauge,
+     &RemoteStat<&RemoteStats::queued_bytes>},
+    {"emberbank_remote_read_ahead_bytes", "Memory of its blocks read and not yet taken in",
+     MetricType::Gauge, &RemoteStat<&RemoteStats::staged_bytes>},
+    {"emberbank_remote_written_bytes_total", "Bytes written to it", MetricType::Counter,
+     &RemoteStat<&RemoteStats::written_bytes>},
+    {"emberbank_remote_read_bytes_total", "Bytes read from it", MetricType::Counter,
+     &RemoteStat<&RemoteStats::read_bytes>},
+    {"emberbank_remote_dropped_blocks_total", "Blocks that it did not get", MetricType::Counter,
+     &RemoteStat<&RemoteStats::dropped_blocks>},
+    {"emberbank_remote_missing_blocks_total", "Blocks that it said to have and had not",
+     MetricType::Counter, &RemoteStat<&RemoteStats::missing_blocks>},
+    {"emberbank_remote_damaged_blocks_total", "Blocks from it that failed a check",
+     MetricType::Counter, &RemoteStat<&RemoteStats::damaged_blocks>},
+    {"emberbank_remote_timeouts_total", "Times that it did not answer in time",
+     MetricType::Counter, &RemoteStat<&RemoteStats::timeouts>},
+    {"emberbank_remote_errors_total", "Times that it could not be reached or refused",
+     MetricType::Counter, &RemoteStat<&RemoteStats::errors>},
 };
 
 // Seconds; from a short cached prompt on a small model to a long one on a slow machine.

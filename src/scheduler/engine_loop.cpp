@@ -60,8 +60,10 @@ void EngineLoop::Step() {
     ++stats_.steps;
     BeginMasks(plan);
     const MasksInWork in_work{masks_};
+    const Clock::TimePoint began = clock_.Now();
     Result<engine::StepLogits> logits = engine_.Forward(MakeBatch(plan));
     if (logits) {
+      NoteSpeed(plan, MillisecondsBetween(began, clock_.Now()));
       Deliver(plan, *logits);
     } else {
       for (const Planned& part : plan) {
@@ -169,12 +171,10 @@ bool EngineLoop::TryStart(Sequence& sequence) {
       return false;
     }
   }
-  std::int64_t disk_tokens = sequence.stats.disk_tokens;  // of restores before the last
   if (sequence.restore) {
-    disk_tokens += cache_.EndRestore(*sequence.restore);
+    AddRestored(sequence, cache_.EndRestore(*sequence.restore));
     sequence.restore.reset();
   }
-  disk_tokens = std::min(disk_tokens, sequence.lease.cached_len());
   sequence.computed = sequence.lease.cached_len();
   sequence.admission = admissions_++;
   sequence.preempted = false;
@@ -182,14 +182,30 @@ bool EngineLoop::TryStart(Sequence& sequence) {
     sequence.was_admitted = true;
     sequence.admitted = clock_.Now();
     sequence.stats.cached_tokens = sequence.computed;
-    sequence.stats.disk_tokens = disk_tokens;
-    stats_.disk_prompt_tokens += static_cast<std::uint64_t>(disk_tokens);
+    RequestStats& stats = sequence.stats;
+    stats.disk_tokens = std::min(stats.disk_tokens, sequence.computed);
+    stats.remote_tokens = std::min(stats.remote_tokens, sequence.computed - stats.disk_tokens);
+    stats_.disk_prompt_tokens += static_cast<std::uint64_t>(stats.disk_tokens);
+    stats_.remote_prompt_tokens += static_cast<std::uint64_t>(stats.remote_tokens);
     sequence.stats.queue_ms = MillisecondsBetween(sequence.submitted, sequence.admitted);
     stats_.prompt_tokens += static_cast<std::uint64_t>(sequence.stats.prompt_tokens);
     stats_.cached_prompt_tokens += static_cast<std::uint64_t>(sequence.computed);
   }
   running_.push_back(TakeOut(waiting_, sequence));
   return true;
+}
+
+// Tells the cache how fast prompts are computed, by steps that do little else.
+void EngineLoop::NoteSpeed(const std::vector<Planned>& plan, double ms) {
+  std::int64_t tokens = 0;
+  std::int64_t decodes = 0;
+  for (const Planned& part : plan) {
+    tokens += part.n_tokens;
+    decodes += part.n_tokens == 1 ? 1 : 0;
+  }
+  if (tokens >= ops::kBlockTokens && 2 * decodes < tokens && ms > 0) {
+    cache_.NoteComputed(tokens, ms);
+  }
 }
 
 std::vector<EngineLoop::Planned> EngineLoop::PlanStep() {

@@ -69,6 +69,7 @@ class EngineLoop {
   void StartRestores();
   [[nodiscard]] bool IsRestoring(const Sequence& sequence) const;
   bool AbandonRestores();
+  static void AddRestored(Sequence& sequence, const cache::RestoredTokens& tokens);
   void Admit();
   [[nodiscard]] bool TryStart(Sequence& sequence);
   [[nodiscard]] std::vector<Planned> PlanStep();
@@ -78,6 +79,7 @@ class EngineLoop {
                                            std::vector<Planned>& plan);
   void Preempt(Sequence& sequence);
   [[nodiscard]] std::vector<engine::StepSequence> MakeBatch(const std::vector<Planned>& plan) const;
+  void NoteSpeed(const std::vector<Planned>& plan, double ms);
   void Deliver(const std::vector<Planned>& plan, engine::StepLogits& logits);
   void DeliverToken(Sequence& sequence, std::span<float> logits);
   void BeginMasks(const std::vector<Planned>& plan);

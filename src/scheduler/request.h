@@ -41,6 +41,11 @@ struct RequestStats {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  // of them found in the bank when first admitted
   std::int64_t disk_tokens = 0;    // of those, restored from the disk for it
+  std::int64_t remote_tokens = 0;  // ... and from the shared tier
+
+  [[nodiscard]] std::int64_t memory_tokens() const {
+    return cached_tokens - disk_tokens - remote_tokens;
+  }
   std::int64_t completion_tokens = 0;
   double restore_ms =
       0;                 // from the first read for it to the last block in memory; part of queue_ms

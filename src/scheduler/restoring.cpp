@@ -1,4 +1,4 @@
-// EngineLoop and the disk tier: waiting sequences whose prefixes are being read.
+// EngineLoop and the lower tiers: waiting sequences whose prefixes are being read.
 #include <algorithm>
 
 #include "scheduler/engine_loop.h"
@@ -44,15 +44,22 @@ void EngineLoop::StartRestores() {
     sequence->restores_left = next ? sequence->restores_left - 1 : 0;
     if (next) {
       if (sequence->restore) {
-        sequence->stats.disk_tokens += cache_.EndRestore(*sequence->restore);
+        AddRestored(*sequence, cache_.EndRestore(*sequence->restore));
       }
-      if (sequence->stats.disk_tokens == 0) {
+      if (sequence->stats.disk_tokens + sequence->stats.remote_tokens == 0) {
         sequence->restore_began = clock_.Now();
       }
       sequence->restore = next;
       sequence->is_restoring = true;
       ++restoring;
     }
+  }
+}
+
+void EngineLoop::AddRestored(Sequence& sequence, const cache::RestoredTokens& tokens) {
+  if (!sequence.was_admitted) {  // what brings a pre-empted one back was counted then
+    sequence.stats.disk_tokens += tokens.disk;
+    sequence.stats.remote_tokens += tokens.remote;
   }
 }
 

@@ -36,7 +36,8 @@ struct SchedulerStats {
   std::uint64_t preemptions = 0;
   std::uint64_t prompt_tokens = 0;  // computed and cached
   std::uint64_t cached_prompt_tokens = 0;
-  std::uint64_t disk_prompt_tokens = 0;  // of the cached ones, restored from the disk
+  std::uint64_t disk_prompt_tokens = 0;    // of the cached ones, restored from the disk
+  std::uint64_t remote_prompt_tokens = 0;  // ... and from the shared tier
   std::uint64_t completion_tokens = 0;
   cache::CacheStats cache;
 };
@@ -47,7 +48,7 @@ struct SchedulerStats {
 // banked prefix first, with ageing), so decoding streams never stall behind a long prompt. Chunks
 // end at multiples of 64 tokens where they can. A waiting request whose prefix a running one is
 // just prefilling waits for it. When blocks run out the youngest sequence is put back into the
-// queue; its full blocks stay in the bank. What the disk tier has of a waiting sequence's prompt is
+// queue; its full blocks stay in the bank. What the lower tiers have of a waiting sequence's prompt is
 // restored meanwhile, while the others are stepped.
 class Scheduler {
  public:
