@@ -107,7 +107,13 @@ pub unsafe extern "C" fn eb_grammar_factory_new(
         let mut factory =
             ParserFactory::new(&environment, InferenceCapabilities::default(), &slices).map_err(|e| e.to_string())?;
         factory.quiet();
-        factory.limits_mut().verbose_errors = false;
+        let limits = factory.limits_mut();
+        limits.verbose_errors = false;
+        // Objects with a thousand optional properties, and choices of some such, are schemas that people send.
+        limits.max_items_in_row = 20_000;
+        limits.step_max_items = 500_000;
+        limits.initial_lexer_fuel = 20_000_000;
+        limits.step_lexer_fuel = 2_000_000;
         *out = Box::into_raw(Box::new(EbGrammarFactory { factory, eos }));
         Ok(())
     })
@@ -133,8 +139,9 @@ pub unsafe extern "C" fn eb_grammar_new(
         let parser = (*factory).factory.create_parser(grammar).map_err(|e| e.to_string())?;
         let mut matcher = Matcher::new(Ok(parser));
         // Some that cannot begin, as a schema that is only a reference to itself, are refused here only.
-        if matcher.compute_mask_or_eos().is_err() {
-            return Err("no text satisfies it".into());
+        if let Err(error) = matcher.compute_mask_or_eos() {
+            let reason = error.to_string();
+            return Err(format!("no text satisfies it, or it is too large ({})", reason.lines().next().unwrap_or("")));
         }
         *out = Box::into_raw(Box::new(EbGrammar { matcher, eos: (*factory).eos.clone() }));
         Ok(())

@@ -13,6 +13,8 @@ use tokenizers::{
     AddedToken, Encoding, Model, NormalizedString, Normalizer, OffsetType, PreTokenizer, Token, Tokenizer,
 };
 
+// Tables have an entry for every id up to the largest: a damaged file must not fill the memory.
+const MAX_TOKENS: usize = 1 << 22;
 const KNOWN: u8 = 1;
 const ADDED: u8 = 2;
 const SPECIAL: u8 = 4;
@@ -63,6 +65,9 @@ impl EbTokenizer {
         let (raw, normalized) = matchers(&inner)?;
         let decoder = DecoderRules::of(&inner);
         let size = inner.get_vocab(true).values().max().map_or(0, |max| *max as usize + 1);
+        if size > MAX_TOKENS {
+            return Err(format!("it has a token with the id {}, of at most {}", size - 1, MAX_TOKENS - 1));
+        }
         let byte_of = byte_level_map();
         let mut table = EbTokenizer {
             raw,

@@ -256,7 +256,7 @@ std::vector<Setting> SettingsOf(ServeOptions& options) {
   settings.push_back(Whole("max-num-seqs", "N", "Sequences computed together (default 16)",
                            options.max_num_seqs, {.low = 1, .high = 4096}));
   settings.push_back(Whole(
-      "max-queue", "N", "Sequences that may wait; more are refused with status 503 (default 256)",
+      "max-queue", "N", "Sequences that may wait; more are refused with status 429 (default 256)",
       options.max_queue, {.low = 0, .high = kAnyInt}));
   settings.push_back(Whole("prefill-step-size", "TOKENS", "Tokens computed in a step (default 512)",
                            options.prefill_step_size, {.low = 1, .high = 1 << 20}));

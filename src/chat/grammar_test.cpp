@@ -1,5 +1,6 @@
 #include "chat/grammar.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -128,6 +129,32 @@ TEST(Grammar, SaysWhatIsWrongWithASchema) {
     EXPECT_EQ(constraint.error().code, ErrorCode::kInvalidRequest);
     EXPECT_EQ(constraint.error().param, "response_format");
     EXPECT_NE(constraint.error().message.find("JSON schema"), std::string::npos);
+  }
+}
+
+// Each may come next, or any behind it: the parser holds all of them at once.
+Json ManyOptionalProperties(int n, const std::string& prefix) {
+  Json properties = Json::object();
+  for (int i = 0; i < n; ++i) {
+    properties[prefix + std::to_string(i)] = {{"type", "string"}};
+  }
+  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+}
+
+TEST(Grammar, LargeSchemasWork) {
+  const ConstrainedModel model("llama", "<|eot_id|>");
+  Json choices = Json::array();
+  for (int i = 0; i < 20; ++i) {
+    choices.push_back(ManyOptionalProperties(50, fmt::format("c{}_", i)));
+  }
+  for (const Json& schema : {ManyOptionalProperties(1000, "p_"), Json{{"anyOf", choices}}}) {
+    const auto constraint = model.factory.JsonSchema(schema);
+    ASSERT_TRUE(constraint.has_value()) << constraint.error().message;
+    for (unsigned seed = 0; seed < 3; ++seed) {
+      const auto each = model.factory.JsonSchema(schema).value();
+      const Json json = Json::parse(RandomText(model, *each, seed, 400), nullptr, false);
+      EXPECT_TRUE(json.is_object());
+    }
   }
 }
 

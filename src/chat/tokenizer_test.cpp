@@ -94,6 +94,18 @@ TEST(Tokenizer, RefusesADamagedFileWithOneSentence) {
   EXPECT_NE(tokenizer.error().message.find("tokenizer"), std::string::npos);
 }
 
+TEST(Tokenizer, RefusesIdsThatNoVocabularyHas) {
+  model_files::TokenizerFiles files;
+  files.tokenizer_json =
+      R"({"version": "1.0", "added_tokens": [], "model":
+          {"type": "WordLevel", "vocab": {"a": 1000000000}, "unk_token": "a"}})";
+  const auto tokenizer = Tokenizer::Load(files);
+  ASSERT_FALSE(tokenizer.has_value());
+  EXPECT_EQ(tokenizer.error().code, ErrorCode::kBadModel);
+  EXPECT_NE(tokenizer.error().message.find("1000000000"), std::string::npos)
+      << tokenizer.error().message;
+}
+
 TEST(Tokenizer, KeepsAddedTokensAsTextWhenAsked) {
   for (const std::string& name : FixtureNames()) {
     const auto tokenizer = FixtureTokenizer(name);
