@@ -274,6 +274,18 @@ TEST(ParserConformance, EndTokensAreDroppedWhereverATextEnds) {
   EXPECT_EQ(quoted.calls[0].arguments, R"({"a": "<|im_end|>"})");
 }
 
+// Without the wrapper, in reasoning that nobody closed: the reader goes back to its opener.
+TEST(ParserConformance, ABareCallEndsAnOpenThought) {
+  const Case read{.tools = {{.name = "f", .parameters = Json::object()}},
+                  .raw = "<think>So\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>",
+                  .format = FindFormat("qwen3_coder")};
+  const Result whole = Parse(read, {read.raw}, false);
+  EXPECT_EQ(Parse(read, Characters(read.raw), false), whole);
+  EXPECT_EQ(whole.reasoning, "So");
+  ASSERT_EQ(whole.calls.size(), 1U);
+  EXPECT_EQ(whole.calls[0].arguments, R"({"a": "1"})");
+}
+
 TEST(ParserConformance, HarmonysMarkersAreNeverText) {
   for (const char* text :
        {"<|message|>analysis<|channel|>Thinking", "\t<|channel|>f",

@@ -38,8 +38,9 @@ bool HasTools(const CallContext& context) { return !context.options.tools.empty(
 // Does the rest of the text, which has ended, begin with a call?
 bool CallComesHere(CallContext& context, const CallOpener& opener) {
   Scanner in;
-  in.Append(context.in.Peek(context.in.available()).substr(opener.literal.size()));
+  in.Append(context.in.Peek(context.in.available()));
   in.End();
+  (void)in.Take(opener.literal.size());  // not left out: some readers go back to it
   Output nowhere;
   CallContext trial{.in = in, .out = nowhere, .options = context.options};
   Task<bool> task = opener.read(trial);
