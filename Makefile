@@ -33,7 +33,7 @@ models:
 test-main:
 	cmake --preset test
 	cmake --build build-test -j $(JOBS)
-	ctest --test-dir build-test --output-on-failure
+	ctest --test-dir build-test -j $(JOBS) --output-on-failure
 
 # On x86-64 Linux; on 64-bit ARM test-main runs these tests.
 test-neon:
@@ -43,7 +43,7 @@ test-neon:
 test-asan:
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS) --target unit_tests gguf_fuzz safetensors_fuzz
-	ctest --test-dir build-asan --output-on-failure -L unit
+	ctest --test-dir build-asan -j $(JOBS) --output-on-failure -L unit
 
 test-tsan:
 	cmake --preset tsan
