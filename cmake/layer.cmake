@@ -6,6 +6,10 @@
 # Test labels: "unit", plus what EMBERBANK_TEST_LABELS_<NAME> says.
 if(EMBERBANK_BUILD_TESTS)
   add_custom_target(unit_tests)  # every test program beside its sources
+  set(EMBERBANK_TEST_MODELS "${PROJECT_BINARY_DIR}/test_models")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/test_paths.h.in" "${PROJECT_BINARY_DIR}/test_paths/test_paths.h" @ONLY)
+  add_library(test_paths INTERFACE)
+  target_include_directories(test_paths INTERFACE "${PROJECT_BINARY_DIR}/test_paths")
 endif()
 set(EMBERBANK_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 set(EMBERBANK_TEST_WARNINGS -Wall -Wextra)
@@ -37,9 +41,7 @@ function(add_layer NAME)
   if(EMBERBANK_BUILD_TESTS AND tests)
     add_executable(${NAME}_test ${tests})
     target_compile_options(${NAME}_test PRIVATE ${EMBERBANK_TEST_WARNINGS})
-    target_link_libraries(${NAME}_test PRIVATE ${NAME} GTest::gtest_main GTest::gmock ${RAPIDCHECK_LIBRARY})
-    target_compile_definitions(${NAME}_test PRIVATE
-      EMBERBANK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" EMBERBANK_BINARY_DIR="${PROJECT_BINARY_DIR}")
+    target_link_libraries(${NAME}_test PRIVATE ${NAME} test_paths GTest::gtest_main GTest::gmock ${RAPIDCHECK_LIBRARY})
     set(labels unit ${EMBERBANK_TEST_LABELS_${NAME}})
     add_dependencies(unit_tests ${NAME}_test)
     add_test(NAME ${NAME} COMMAND ${NAME}_test)

@@ -17,6 +17,7 @@
 #include "api/reply.h"
 #include "api/served_model.h"
 #include "base/clock.h"
+#include "test_paths.h"
 
 // For tests of api/ and http/: a whole ServedModel without weights, which plays a script.
 namespace api {

@@ -10,6 +10,7 @@
 
 #include "chat/test_support.h"
 #include "chat/tokenizer.h"
+#include "test_paths.h"
 
 namespace chat {
 namespace {

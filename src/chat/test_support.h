@@ -10,6 +10,7 @@
 #include "chat/conversation.h"
 #include "chat/tokenizer.h"
 #include "model_files/model_source.h"
+#include "test_paths.h"
 
 // Shared by the tests of this folder only.
 namespace chat::test {

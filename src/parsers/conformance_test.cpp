@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "parsers/parser.h"
+#include "test_paths.h"
 
 namespace parsers {
 namespace {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "model_support/test_model.h"
+#include "test_paths.h"
 
 namespace {
 

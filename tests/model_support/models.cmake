@@ -16,7 +16,6 @@ if(NOT EMBERBANK_NUMPY_PYTHON)
   set(EMBERBANK_NUMPY_PYTHON python3)
 endif()
 
-set(EMBERBANK_TEST_MODELS "${PROJECT_BINARY_DIR}/test_models")
 add_test(NAME make_models COMMAND "${EMBERBANK_NUMPY_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/model_golden/make_models.py"
          "${EMBERBANK_TEST_MODELS}")
 set_tests_properties(make_models PROPERTIES FIXTURES_SETUP test_models LABELS "golden;conformance" TIMEOUT 300)
@@ -27,10 +26,8 @@ set_tests_properties(model_factory PROPERTIES LABELS unit)
 
 add_library(model_support STATIC "${CMAKE_CURRENT_SOURCE_DIR}/model_support/test_model.cpp")
 target_include_directories(model_support PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}")
-target_link_libraries(model_support PUBLIC engine GTest::gtest)
+target_link_libraries(model_support PUBLIC engine test_paths GTest::gtest)
 target_compile_options(model_support PRIVATE -Wall -Wextra -Werror)
-target_compile_definitions(model_support PUBLIC
-  EMBERBANK_SOURCE_DIR="${PROJECT_SOURCE_DIR}" EMBERBANK_TEST_MODELS="${EMBERBANK_TEST_MODELS}")
 
 # add_model_test(NAME LABEL file...): a program over the made models.
 function(add_model_test NAME LABEL)

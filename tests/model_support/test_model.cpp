@@ -10,6 +10,7 @@
 
 #include "model_files/model_source.h"
 #include "ops/cpu_features.h"
+#include "test_paths.h"
 
 namespace model_support {
 namespace {

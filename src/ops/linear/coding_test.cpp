@@ -13,6 +13,7 @@
 
 #include "ops/half.h"
 #include "ops/linear/test_sources.h"
+#include "test_paths.h"
 
 namespace ops::linear {
 namespace {
