@@ -7,13 +7,14 @@ namespace ops {
 // Inputs of the norm kernels, rows of `d` floats one after the other.
 struct NormRows {
   const float* x = nullptr;
-  const float* residual = nullptr;  // AddRmsNorm only
+  const float* residual = nullptr;  // AddRmsNorm only, as sum and x_scale
   const float* weight = nullptr;    // [d]
-  float* sum = nullptr;             // AddRmsNorm only: residual + x
+  float* sum = nullptr;             // residual + x_scale * x
   float* y = nullptr;
   int n_rows = 0;
   int d = 0;
   float eps = 0.0F;
+  float x_scale = 1.0F;
 };
 
 struct GluRows {

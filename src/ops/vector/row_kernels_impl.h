@@ -55,8 +55,8 @@ inline void AddRmsNormRows(const NormRows& rows) {
     const float* residual = rows.residual + r * rows.d;
     float* sum = rows.sum + r * rows.d;
     for (int i = 0; i < rows.d; i += V::kLanes) {
-      V::Add(V::LoadN(residual + i, rows.d - i), V::LoadN(x + i, rows.d - i))
-          .StoreN(sum + i, rows.d - i);
+      const V scaled = V::Mul(V::LoadN(x + i, rows.d - i), V::Set(rows.x_scale));
+      V::Add(V::LoadN(residual + i, rows.d - i), scaled).StoreN(sum + i, rows.d - i);
     }
     ScaleByWeight<V>(sum, rows.weight, InverseRms<V>(sum, rows.d, rows.eps), rows.d,
                      rows.y + r * rows.d);
