@@ -150,7 +150,7 @@ Result<void> LoadMixer(WeightLoader& weights, const Config& config, const std::s
   Result<AttentionBlock> attention = LoadAttention(weights, prefix + "self_attn.",
                                                    {.spec = spec,
                                                     .hidden_size = config.hidden_size,
-                                                    .head_norms = true,
+                                                    .norms = QkNorms::kPerHead,
                                                     .zero_centred_norms = config.zero_centred,
                                                     .output_gate = true});
   if (!attention) {

@@ -236,8 +236,9 @@ Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
 
 Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& parts) {
   const auto bias_name = [](const Part& part) { return part.name + ".bias"; };
-  const bool any = std::ranges::any_of(
-      parts, [&](const Part& part) { return source_.tensors.contains(bias_name(part)); });
+  const bool any = std::ranges::any_of(parts, [&](const Part& part) {
+    return part.biased || source_.tensors.contains(bias_name(part));
+  });
   std::vector<float> all;
   if (!any) {
     return all;
@@ -245,7 +246,7 @@ Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& par
   for (const Part& part : parts) {
     const std::string name = bias_name(part);
     const auto n_out = static_cast<std::size_t>(part.n_out);
-    if (!source_.tensors.contains(name)) {
+    if (!part.biased && !source_.tensors.contains(name)) {
       all.resize(all.size() + n_out, 0.0F);
       continue;
     }

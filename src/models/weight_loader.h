@@ -34,7 +34,8 @@ class WeightLoader {
   // Rows of "<name>.weight" as stored (the vocabulary, where the config does not tell), or nothing.
   [[nodiscard]] std::optional<int> Rows(std::string_view name) const;
 
-  // A matrix of `parts` stacked along the outputs. "<name>.bias" of a part is added where present.
+  // A matrix of `parts` stacked along the outputs. "<name>.bias" of a part is added where present,
+  // and must be there where the part is `biased`.
   struct Part {
     std::string name;
     int n_out = 0;
@@ -42,6 +43,7 @@ class WeightLoader {
     // which of them is row r.
     int n_stored = 0;  // 0: n_out
     std::function<int(int)> source_row = {};
+    bool biased = false;
   };
   [[nodiscard]] Result<std::unique_ptr<ops::Linear>> Linear(const std::vector<Part>& parts,
                                                             int n_in);

@@ -72,6 +72,18 @@ std::vector<float> Counting(int count) {
   return values;
 }
 
+TEST_F(WeightLoaderTest, ABiasThatMustBeThereIsNamedWhenItIsNot) {
+  model_.Add("q.weight", {1, 4}, {1, 2, 3, 4});
+  model_.Add("k.weight", {1, 4}, {1, 2, 3, 4});
+  model_.Add("q.bias", {1}, {5});
+  models::WeightLoader loader = Loader();
+  EXPECT_TRUE(
+      loader.Linear({{.name = "q", .n_out = 1, .biased = true}, {.name = "k", .n_out = 1}}, 4));
+  const auto refused = loader.Linear({{.name = "k", .n_out = 1, .biased = true}}, 4);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("`k.bias`"), std::string::npos) << refused.error().message;
+}
+
 TEST_F(WeightLoaderTest, RowsAndBiasesPermutedForInterleavedRopeAreBroughtBack) {
   // Two heads of four rows: the file has (pair, half), the model wants (half, pair).
   model_.Add("q.weight", {8, 32}, Counting(8 * 32));
