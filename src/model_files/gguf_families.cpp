@@ -75,6 +75,68 @@ void AddGemma3Config(const GgufMetadata& metadata, Json& config) {
   }
 }
 
+// Phi-3 and GLM-4 have gate and up, Phi-3 also q, k and v, in one tensor.
+constexpr auto kPhi3LayerNames = std::to_array<NamePair>({
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+});
+
+constexpr auto kGlm4LayerNames = std::to_array<NamePair>({
+    {"post_attention_norm", "post_self_attn_layernorm"},
+    {"post_ffw_norm", "post_mlp_layernorm"},
+    {"ffn_up", "mlp.gate_up_proj"},
+});
+
+constexpr auto kOlmo2LayerNames = std::to_array<NamePair>({
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+});
+
+constexpr auto kSeedOssLayerNames = std::to_array<NamePair>({
+    {"post_attention_norm", "post_attention_layernorm"},
+});
+
+// 0 in files of models without a window.
+void AddPhi3Config(const GgufMetadata& metadata, Json& config) {
+  if (const auto window = metadata.Integer("phi3.attention.sliding_window").value_or(0);
+      window > 0) {
+    config["sliding_window"] = window;
+  }
+}
+
+// OLMo 3 is stored as an olmo2 with windows.
+void AddOlmo2Config(const GgufMetadata& metadata, Json& config) {
+  const auto window = metadata.Integer("olmo2.attention.sliding_window").value_or(0);
+  if (window <= 0) {
+    return;
+  }
+  config["model_type"] = "olmo3";
+  config["sliding_window"] = window;
+  constexpr std::string_view kPattern = "olmo2.attention.sliding_window_pattern";
+  if (metadata.Count(kPattern) == 0) {
+    return;
+  }
+  Json types = Json::array();
+  for (const std::int64_t slides : metadata.Integers(kPattern)) {
+    types.push_back(slides != 0 ? "sliding_attention" : "full_attention");
+  }
+  config["layer_types"] = std::move(types);
+}
+
+void AddGraniteConfig(const GgufMetadata& metadata, Json& config) {
+  constexpr auto kScales = std::to_array<NamePair>({
+      {"granite.attention.scale", "attention_multiplier"},
+      {"granite.embedding_scale", "embedding_multiplier"},
+      {"granite.residual_scale", "residual_multiplier"},
+      {"granite.logit_scale", "logits_scaling"},
+  });
+  for (const NamePair& scale : kScales) {
+    if (const auto value = metadata.Number(scale.gguf)) {
+      config[std::string(scale.hugging_face)] = *value;
+    }
+  }
+}
+
 constexpr auto kFamilies = std::to_array<GgufFamily>({
     {.architecture = "llama",
      .model_type = "llama",
@@ -94,6 +156,46 @@ constexpr auto kFamilies = std::to_array<GgufFamily>({
      .layer_names = kGemma3LayerNames,
      .norm_weights_include_one = true,
      .add_config = &AddGemma3Config},
+    {.architecture = "qwen2",
+     .model_type = "qwen2",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = {}},
+    {.architecture = "phi3",
+     .model_type = "phi3",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = kPhi3LayerNames,
+     .add_config = &AddPhi3Config},
+    {.architecture = "smollm3",
+     .model_type = "smollm3",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = {},
+     .permuted_heads = true},
+    {.architecture = "olmo2",
+     .model_type = "olmo2",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = kOlmo2LayerNames,
+     .add_config = &AddOlmo2Config},
+    {.architecture = "granite",
+     .model_type = "granite",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = {},
+     .permuted_heads = true,
+     .add_config = &AddGraniteConfig},
+    {.architecture = "seed_oss",
+     .model_type = "seed_oss",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = kSeedOssLayerNames},
+    {.architecture = "glm4",
+     .model_type = "glm4",
+     .activation_key = "hidden_act",
+     .activation = "silu",
+     .layer_names = kGlm4LayerNames},
 });
 
 std::optional<std::string_view> FindName(std::span<const NamePair> names, std::string_view gguf) {

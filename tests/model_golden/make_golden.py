@@ -6,7 +6,8 @@
 
 The reference is mlx-lm on the CPU, in float32 on the values that the file stores (quantised weights dequantised), so
 that a difference shows a mistake and not rounding. Two places where mlx-lm rounds to bfloat16 are kept in float32, as
-transformers has them: the weights themselves, and Gemma's embedding factor.
+transformers has them: the weights themselves, and Gemma's embedding factor. A case with "judges" asks those engines
+("transformers" needs torch_judge.py's packages); where two agree the file holds both.
 
 A golden file holds the prompt; the top 20 (id, logit) of its last four positions; the greedy continuation of 32 tokens
 (no stop at an end token) and the lead of each over the runner-up; the standard deviation of the last logits. For
@@ -87,25 +88,47 @@ def gguf_weights(path, config):
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     out = {}
     for t in families.tensors(config):
-        x = stored[gguf_file.gguf_name(t.name, gemma)]
+        x = stored[gguf_file.gguf_name(t.name, config["model_type"])]
         projection = t.name.split(".")[-2]
-        if config["model_type"] == "llama" and projection in heads:
+        if gguf_file.is_permuted(config) and projection in heads:
             x = unpermute(x, heads[projection])
         if gemma and len(t.shape) == 1:
             x = x - 1
-        out[t.name] = mx.array(x)
+        out[t.name] = x
     return out
 
 
-def load_case(case, folder):
+def make_case(case, folder):
+    """The directory whose config.json describes the model, and its values where they lie in a GGUF file."""
     make_models.make(case, folder / "model")
     if not case["format"].startswith("gguf"):
-        return load(folder / "model")
+        return folder / "model", None
     make_models.make({**case, "format": "hf-f32"}, folder / "config")
-    model = load(folder / "config")
     config = json.loads((folder / "config" / "config.json").read_text())
-    model.load_weights(list(gguf_weights(folder / "model" / "model.gguf", config).items()), strict=False)
-    return model
+    return folder / "config", gguf_weights(folder / "model" / "model.gguf", config)
+
+
+def judge_mlx(folder, values, prompt, quantised):
+    model = load(folder)
+    if values:
+        model.load_weights([(name, mx.array(x)) for name, x in values.items()], strict=False)
+    cache = make_prompt_cache(model)
+    result = run(lambda tokens: np.array(model(mx.array([tokens]), cache=cache))[0], prompt, mlx_lm.__version__)
+    return result, int8_rms(model, prompt, result["last"]) if quantised else None
+
+
+def judge_transformers(folder, values, prompt, quantised):
+    import torch_judge
+
+    config = json.loads((folder / "config.json").read_text())
+    model = torch_judge.load(folder, values or torch_judge.stored_values(folder, config))
+    rows = torch_judge.Rows(model)
+    rows.start()
+    result = run(rows, prompt, torch_judge.transformers.__version__)
+    return result, torch_judge.int8_rms(model, prompt, result["last"]) if quantised else None
+
+
+JUDGES = {"mlx_lm": judge_mlx, "transformers": judge_transformers}
 
 
 def pick(row):
@@ -114,25 +137,22 @@ def pick(row):
     return int(np.argmax(row)), round(float(two[1] - two[0]), 4)
 
 
-def run(model, prompt):
-    def rows(tokens, cache):
-        return np.array(model(mx.array([tokens]), cache=cache))[0]
-
-    cache = make_prompt_cache(model)
-    full = rows(prompt, cache)
+def run(rows, prompt, version):
+    """`rows` gives the logits after each of the tokens that it is given, which follow those before."""
+    full = rows(prompt)
     assert np.isfinite(full).all(), "logits are not finite"
     step, greedy, margins = full[-1], [], []
     for _ in range(STEPS):
         token, margin = pick(step)
         greedy.append(token)
         margins.append(margin)
-        step = rows([token], cache)[-1]
+        step = rows([token])[-1]
     last = []
     for position in range(len(prompt) - LAST, len(prompt)):
         row = full[position]
         ids = np.argsort(-row, kind="stable")[:TOP]
         last.append({"position": position, "top": [[int(i), round(float(row[i]), 5)] for i in ids]})
-    return {"version": mlx_lm.__version__, "last": last, "greedy": greedy, "greedy_margin": margins,
+    return {"version": version, "last": last, "greedy": greedy, "greedy_margin": margins,
             "logit_std": round(float(np.std(full[-1])), 4)}
 
 
@@ -176,15 +196,27 @@ def main():
             continue
         if case["name"] != case["golden"]:
             continue  # another case's values, in another format
+        result = {"model": case["name"], "prompt": prompt_tokens(case, 3000)}
         with tempfile.TemporaryDirectory() as folder:
-            model = load_case(case, Path(folder))
-            result = {"model": case["name"], "prompt": prompt_tokens(case, 3000), "mlx_lm": None}
-            result["mlx_lm"] = run(model, result["prompt"])
-            if is_quantized(case):
-                result["int8_rms"] = int8_rms(model, result["prompt"], result["mlx_lm"]["last"])
+            described, values = make_case(case, Path(folder))
+            for judge in case.get("judges", ["mlx_lm"]):
+                result[judge], rms = JUDGES[judge](described, values, result["prompt"], is_quantized(case))
+                if rms is not None:
+                    result["int8_rms"] = rms
         path.write_text(re.sub(r"\s+", " ", json.dumps(result)) + "\n")
-        print(case["name"], "distinct greedy", len(set(result["mlx_lm"]["greedy"])), "std",
-              result["mlx_lm"]["logit_std"], "int8", result.get("int8_rms"), flush=True)
+        report(case, result)
+
+
+def report(case, result):
+    for judge in case.get("judges", ["mlx_lm"]):
+        print(case["name"], judge, "distinct greedy", len(set(result[judge]["greedy"])), "std",
+              result[judge]["logit_std"], "int8", result.get("int8_rms"), flush=True)
+    if {"mlx_lm", "transformers"} <= result.keys():
+        logits = [{(p["position"], i): v for p in result[j]["last"] for i, v in p["top"]}
+                  for j in ("mlx_lm", "transformers")]
+        off = max(abs(v - logits[1].get(k, 1e9)) for k, v in logits[0].items())
+        same = result["mlx_lm"]["greedy"] == result["transformers"]["greedy"]
+        print("    engines differ by at most", off, "greedy", "equal" if same else "DIFFERS", flush=True)
 
 
 if __name__ == "__main__":

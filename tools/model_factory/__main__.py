@@ -50,7 +50,7 @@ def parse_arguments():
         parser.error("--family and --out are required")
     if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
         parser.error("--multimodal is for gemma3_text in a directory format")
-    if args.family in ("qwen3_5", "lfm2") and args.format in GGUF:
+    if args.family and args.format in GGUF and not gguf_file.ARCHITECTURES.get(args.family):
         parser.error(f"{args.family} comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")

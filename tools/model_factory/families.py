@@ -272,6 +272,8 @@ def as_mlx(hybrid):
 
 def tensors(config):
     """All tensors of a checkpoint; reads only the config, as a loader would."""
+    if config["model_type"] in dense_families.FAMILIES:
+        return dense_families.tensors(config)
     if is_hybrid(config):
         return hybrid_tensors(config)
     if config["model_type"] == "lfm2":
@@ -291,3 +293,8 @@ def tensors(config):
     if not tied:
         out.append(Tensor("lm_head.weight", (vocab, h), head_std))
     return out
+
+
+import dense_families  # noqa: E402  its families are made of the parts above
+
+FAMILIES.update(dense_families.FAMILIES)

@@ -1,4 +1,4 @@
-"""GGUF files (version 3) of llama, qwen3 and gemma3, named and laid out as llama.cpp's converter does."""
+"""GGUF files (version 3) of the families that llama.cpp knows, named and laid out as llama.cpp's converter does."""
 
 import math
 import re
@@ -6,11 +6,13 @@ import struct
 
 import numpy as np
 
+import dense_families
 import ggml_quants
 from families import head_dim, is_gemma
 
 ALIGNMENT = 32
-ARCHITECTURES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3"}
+ARCHITECTURES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3",
+                 **{name: dense_families.GGUF_ARCHITECTURES.get(name, name) for name in dense_families.FAMILIES}}
 PRE_TOKENIZERS = {"llama": "llama-bpe", "qwen3": "qwen2"}
 # general.file_type of llama.cpp
 FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18,
@@ -50,7 +52,7 @@ class Metadata:
 
 def add_rope(meta, arch, config):
     meta.add(f"{arch}.rope.freq_base", "f32", float(config["rope_theta"]))
-    meta.add(f"{arch}.rope.dimension_count", "u32", head_dim(config))
+    meta.add(f"{arch}.rope.dimension_count", "u32", int(head_dim(config) * config.get("partial_rotary_factor", 1.0)))
     scaling = config.get("rope_scaling") or {}
     kind = scaling.get("rope_type", scaling.get("type"))
     if kind in ("linear", "yarn"):
@@ -79,6 +81,7 @@ def add_model(meta, config, weights):
     add_rope(meta, arch, config)
     if is_gemma(config):
         meta.add("gemma3.attention.sliding_window", "u32", config["sliding_window"])
+    dense_families.add_gguf_metadata(meta, arch, config)
 
 
 def add_tokenizer(meta, config, tokenizer):
@@ -106,8 +109,9 @@ def add_tokenizer(meta, config, tokenizer):
     meta.add("tokenizer.chat_template", "string", tokenizer.template)
 
 
-def gguf_name(name, gemma):
-    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight"""
+def gguf_name(name, kind):
+    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight, in a model of type `kind`"""
+    gemma = kind == "gemma3_text"
     stem, _, ending = name.rpartition(".")
     top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
     if stem in top:
@@ -118,7 +122,8 @@ def gguf_name(name, gemma):
              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
              "input_layernorm": "attn_norm",
              "post_attention_layernorm": "post_attention_norm" if gemma else "ffn_norm",
-             "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+             "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+             **dense_families.GGUF_NAMES.get(kind, {})}
     return f"blk.{layer}.{parts[part]}.{ending}"
 
 
@@ -157,6 +162,10 @@ class Entry:
             file.write(np.ascontiguousarray(quantize(x)).tobytes())
 
 
+def is_permuted(config):
+    return config["model_type"] in ("llama", *dense_families.GGUF_PERMUTED)
+
+
 def permute_rows(x, heads):
     """What the converter does to llama's q and k, for interleaved RoPE: (half, i) -> (i, half) in each head."""
     return x.reshape(heads, 2, x.shape[0] // heads // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
@@ -168,7 +177,7 @@ def entries(config, tensors, seed, weights):
     out = []
     for t in tensors:
         projection = t.name.split(".")[-2]
-        if config["model_type"] == "llama" and projection in heads:
+        if is_permuted(config) and projection in heads:
             def rows(t=t, n=heads[projection]):
                 yield permute_rows(t.array(seed), n)
         elif gemma and len(t.shape) == 1:
@@ -181,11 +190,13 @@ def entries(config, tensors, seed, weights):
             def rows(t=t):
                 return t.rows(seed)
         kind = "F32" if len(t.shape) == 1 else ggml_quants.format_for(weights, t.shape[-1])
-        out.append(Entry(gguf_name(t.name, gemma), t.shape, kind, rows))
+        out.append(Entry(gguf_name(t.name, config["model_type"]), t.shape, kind, rows))
     scaling = config.get("rope_scaling") or {}
     if config["model_type"] == "llama" and scaling.get("rope_type") == "llama3":
         factors = rope_factors(config)
         out.append(Entry("rope_freqs.weight", factors.shape, "F32", lambda: [factors]))
+    for name, factors in dense_families.gguf_rope_factors(config).items():
+        out.append(Entry(name, (len(factors),), "F32", lambda f=factors: [np.array(f, np.float32)]))
     return out
 
 

@@ -135,6 +135,17 @@ EXPECTED_DIGESTS = {
     "gemma3_text": "11698a0213d9a805",
     "qwen3_5": "decf7e912efefe87",
     "lfm2": "1f01ed80ba3b162d",
+    "qwen2": "699d981d4312c832",
+    "mistral": "8e51082cf3db802f",
+    "ministral": "152e37e879f4186d",
+    "phi3": "3aa03f5980094abd",
+    "smollm3": "f3d81d9b97f4c050",
+    "olmo2": "ca9c912796b956ba",
+    "olmo3": "ca9c912796b956ba",
+    "granite": "04cd0ff3b8086ec8",
+    "seed_oss": "9f59dab4999881e1",
+    "glm4": "ecba03be29fbb708",
+    "glm": "4632d58ff34ec2b9",
 }
 
 if __name__ == "__main__":

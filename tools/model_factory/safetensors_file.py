@@ -91,7 +91,7 @@ def mixed_record(name):
                            ("gate_proj", (4, 32)), ("up_proj", (2, 32)), ("down_proj", (6, 128)),
                            ("in_proj_qkv", (4, 64)), ("in_proj_z", (5, 32)), ("in_proj_b", (8, 64)),
                            ("in_proj_a", (6, 32)), ("out_proj", (3, 128)), ("in_proj", (5, 64)), ("w1", (4, 32)),
-                           ("w3", (6, 32)), ("w2", (4, 128))):
+                           ("qkv_proj", (4, 64)), ("gate_up_proj", (3, 32)), ("w3", (6, 32)), ("w2", (4, 128))):
         if name.endswith(ending):
             return {"bits": record[0], "group_size": record[1]}
     raise ValueError(name)
