@@ -9,17 +9,7 @@ namespace model_files {
 namespace {
 
 // What models/weight_loader.h loads. Integer buffers (position ids) are left aside by every family.
-bool IsReadable(TensorFormat format) {
-  switch (format) {
-    case TensorFormat::kQ5_1:
-    case TensorFormat::kQ2_K:
-    case TensorFormat::kQ3_K:
-    case TensorFormat::kOther:
-      return false;
-    default:
-      return true;
-  }
-}
+bool IsReadable(TensorFormat format) { return format != TensorFormat::kOther; }
 
 std::string TextIn(const Json& object, const char* key) {
   const auto found = object.find(key);

@@ -33,14 +33,24 @@ std::optional<WeightFormat> LinearFormat(TensorFormat format) {
       return WeightFormat::kQ4_1;
     case TensorFormat::kQ5_0:
       return WeightFormat::kQ5_0;
+    case TensorFormat::kQ5_1:
+      return WeightFormat::kQ5_1;
     case TensorFormat::kQ8_0:
       return WeightFormat::kQ8_0;
+    case TensorFormat::kQ2_K:
+      return WeightFormat::kQ2_K;
+    case TensorFormat::kQ3_K:
+      return WeightFormat::kQ3_K;
     case TensorFormat::kQ4_K:
       return WeightFormat::kQ4_K;
     case TensorFormat::kQ5_K:
       return WeightFormat::kQ5_K;
     case TensorFormat::kQ6_K:
       return WeightFormat::kQ6_K;
+    case TensorFormat::kIQ4_NL:
+      return WeightFormat::kIQ4_NL;
+    case TensorFormat::kIQ4_XS:
+      return WeightFormat::kIQ4_XS;
     default:
       return std::nullopt;
   }
@@ -72,7 +82,8 @@ tl::unexpected<Error> UnsupportedFormat(const TensorView& tensor) {
       ErrorCode::kBadModel,
       fmt::format(
           "Tensor `{}` is stored as {}, which is not supported yet; supported are F32, F16, BF16, "
-          "Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K and MLX affine 2 to 8 bits.",
+          "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MLX "
+          "affine 2 to 8 bits.",
           tensor.stored_name, tensor.format_name));
 }
 

@@ -132,7 +132,7 @@ TEST_F(WeightLoaderTest, ZeroCentredNormsGetTheirOneUnlessTheFileHasIt) {
 
 TEST_F(WeightLoaderTest, WhatIsWrongIsNamedInOneSentence) {
   model_.Add("short.weight", {2, 16}, Counting(32));
-  model_.AddRaw("odd.weight", {2, 32}, std::vector<std::byte>(64), TensorFormat::kQ2_K, "Q2_K");
+  model_.AddRaw("odd.weight", {2, 32}, std::vector<std::byte>(64), TensorFormat::kOther, "IQ2_XXS");
   model_.AddRaw("packed.weight", {2, 4}, std::vector<std::byte>(32), TensorFormat::kU32, "U32");
   models::WeightLoader loader = Loader();
   const auto message = [&](const char* name) {
@@ -142,7 +142,7 @@ TEST_F(WeightLoaderTest, WhatIsWrongIsNamedInOneSentence) {
   };
   EXPECT_EQ(message("short"),
             "Tensor `short.weight` has the shape [2, 16], but the configuration asks for [2, 32].");
-  EXPECT_NE(message("odd").find("`odd.weight` is stored as Q2_K, which is not supported yet"),
+  EXPECT_NE(message("odd").find("`odd.weight` is stored as IQ2_XXS, which is not supported yet"),
             std::string::npos);
   EXPECT_NE(message("none").find("lacks the tensor `none.weight`"), std::string::npos);
   EXPECT_NE(message("packed").find("`packed` is quantised, but config.json has no"),

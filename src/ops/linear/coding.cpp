@@ -28,14 +28,24 @@ BlockSize BlockOf(const WeightSource& source) {
       return {.inputs = 32, .bytes = 20};
     case WeightFormat::kQ5_0:
       return {.inputs = 32, .bytes = 22};
+    case WeightFormat::kQ5_1:
+      return {.inputs = 32, .bytes = 24};
     case WeightFormat::kQ8_0:
       return {.inputs = 32, .bytes = 34};
+    case WeightFormat::kQ2_K:
+      return {.inputs = 256, .bytes = 84};
+    case WeightFormat::kQ3_K:
+      return {.inputs = 256, .bytes = 110};
     case WeightFormat::kQ4_K:
       return {.inputs = 256, .bytes = 144};
     case WeightFormat::kQ5_K:
       return {.inputs = 256, .bytes = 176};
     case WeightFormat::kQ6_K:
       return {.inputs = 256, .bytes = 210};
+    case WeightFormat::kIQ4_NL:
+      return {.inputs = 32, .bytes = 18};
+    case WeightFormat::kIQ4_XS:
+      return {.inputs = 256, .bytes = 136};
     case WeightFormat::kMlxAffine:
       return {.inputs = source.group_size, .bytes = source.group_size * source.bits / 8};
   }
@@ -129,6 +139,17 @@ Coding CodingOf(const WeightSource& source) {
       return SymmetricF16(5, 16);
     case WeightFormat::kQ4_1:
       return {.code_bits = 4, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kF16};
+    case WeightFormat::kQ5_1:
+      return {.code_bits = 5, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kF16};
+    // The kernels for groups of 16 read one byte a code: more bits than there are make it so.
+    case WeightFormat::kQ2_K:
+      return {.code_bits = 6, .scale_group = 16, .affine = true, .scale_kind = ScaleKind::kSuper};
+    case WeightFormat::kQ3_K:
+      return {.code_bits = 6,
+              .scale_group = 16,
+              .affine = false,
+              .zero = 4,
+              .scale_kind = ScaleKind::kSuper};
     case WeightFormat::kQ4_K:
       return {.code_bits = 4, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kSuper};
     case WeightFormat::kQ5_K:
@@ -138,6 +159,15 @@ Coding CodingOf(const WeightSource& source) {
               .scale_group = 16,
               .affine = false,
               .zero = 32,
+              .scale_kind = ScaleKind::kSuper};
+    // The codes are the table's values themselves, as in Q8_0.
+    case WeightFormat::kIQ4_NL:
+      return SymmetricF16(8, 128);
+    case WeightFormat::kIQ4_XS:
+      return {.code_bits = 8,
+              .scale_group = 32,
+              .affine = false,
+              .zero = 128,
               .scale_kind = ScaleKind::kSuper};
     case WeightFormat::kMlxAffine:
       return {.code_bits = source.bits,

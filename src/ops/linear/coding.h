@@ -26,7 +26,7 @@ enum class ScaleKind : std::uint8_t {
 // when affine, with one scale (and bias) per `scale_group` inputs of a row.
 struct Coding {
   int code_bits = 8;     // 2 to 8: codes are in [0, 2^code_bits)
-  int scale_group = 32;  // 16 (never affine), 32, 64 or 128
+  int scale_group = 32;  // 16, 32, 64 or 128
   bool affine = false;
   int zero = 0;  // not affine only
   ScaleKind scale_kind = ScaleKind::kF16;

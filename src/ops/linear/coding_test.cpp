@@ -41,9 +41,12 @@ std::vector<float> Values(const CodedRow& row, const Coding& coding) {
 // testdata/make_gguf_rows.py wrote the file from what the gguf Python package computes.
 TEST(Coding, GgufBlocksDecodeToWhatTheGgufPackageComputes) {
   const std::map<std::string, WeightFormat> formats = {
-      {"Q4_0", WeightFormat::kQ4_0}, {"Q4_1", WeightFormat::kQ4_1}, {"Q5_0", WeightFormat::kQ5_0},
-      {"Q8_0", WeightFormat::kQ8_0}, {"Q4_K", WeightFormat::kQ4_K}, {"Q5_K", WeightFormat::kQ5_K},
-      {"Q6_K", WeightFormat::kQ6_K}};
+      {"Q4_0", WeightFormat::kQ4_0},     {"Q4_1", WeightFormat::kQ4_1},
+      {"Q5_0", WeightFormat::kQ5_0},     {"Q8_0", WeightFormat::kQ8_0},
+      {"Q4_K", WeightFormat::kQ4_K},     {"Q5_K", WeightFormat::kQ5_K},
+      {"Q6_K", WeightFormat::kQ6_K},     {"Q5_1", WeightFormat::kQ5_1},
+      {"Q2_K", WeightFormat::kQ2_K},     {"Q3_K", WeightFormat::kQ3_K},
+      {"IQ4_NL", WeightFormat::kIQ4_NL}, {"IQ4_XS", WeightFormat::kIQ4_XS}};
   std::ifstream file(EMBERBANK_SOURCE_DIR "/src/ops/linear/testdata/gguf_rows.txt");
   std::string line;
   std::size_t n_lines = 0;

@@ -8,8 +8,6 @@
 namespace ops::linear {
 namespace {
 
-// Inputs that a tile's scratch covers: 16 KiB of codes and 4 KiB of scales stay in the L1 cache.
-constexpr int kChunk = 1024;
 // Inputs of a float chunk: 32 KiB of float32 weights at most.
 constexpr int kFloatChunk = 512;
 // Rows of a super block: with kChunk inputs each 512 KiB of activations, which the L2 cache keeps
@@ -25,10 +23,10 @@ std::size_t Size(int n) { return static_cast<std::size_t>(n); }
 int DivideUp(int a, int b) { return (a + b - 1) / b; }
 
 Product ProductOf(const Coding& coding) {
-  if (coding.affine) {
-    return Product::kAffine;
+  if (coding.scale_group == 16) {
+    return Product::kSymmetric16;  // biases are added after it
   }
-  return coding.scale_group == 16 ? Product::kSymmetric16 : Product::kSymmetric;
+  return coding.affine ? Product::kAffine : Product::kSymmetric;
 }
 
 int BlocksPerSuper(const RowBlocks& blocks) { return std::max(1, kSuperRows / blocks.rows); }
@@ -197,7 +195,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
                              const TileSums& sums) const {
   alignas(64) std::uint8_t codes[kChunk * kTile];
   alignas(64) float scales[kChunk / 16 * kTile];
-  alignas(64) float biases[kChunk / kGroup * kTile];
+  alignas(64) float biases[kChunk / 16 * kTile];
   const PackedMatrix& part = parts_[chunk.part];
   const Coding& coding = part.coding();
   const int n_inputs = std::min(kChunk, n_in() - chunk.first_input);
@@ -234,6 +232,34 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
     x.Point(block, chunk.first_input, part_kind_[chunk.part], product);
     product.acc = sums.At(x.blocks().first_row(block) - x.blocks().first_row(range.first));
     kernels_.multiply(x.blocks().rows_of(block), product);
+    if (coding.affine && coding.scale_group == 16) {
+      AddBiases16(x, block, {.first_input = chunk.first_input, .n_inputs = n_inputs}, biases,
+                  product);
+    }
+  }
+}
+
+// acc = fma(bias, sum of x, acc) over groups of 16 inputs in ascending order: the float kernels'
+// work, with the groups for inputs.
+void NativeProduct::AddBiases16(const QuantizedRows& x, int block, const Inputs16& inputs,
+                                const float* biases, const TileProduct& product) const {
+  alignas(64) float sums[kChunk / 16 * kMaxRows];
+  alignas(64) float some[kChunk / 16 * kMaxRows];
+  const int rows = x.blocks().rows_of(block);
+  const int n_groups = inputs.n_inputs / 16;
+  x.ScaledSums16(block, inputs.first_input, n_groups, sums);
+  for (int first = 0; first < rows; first += kernels_.float_rows) {
+    const int n = std::min(kernels_.float_rows, rows - first);
+    for (int g = 0; g < n_groups; ++g) {
+      std::copy_n(sums + g * rows + first, n, some + g * n);
+    }
+    kernels_.multiply_float(n, {.format = WeightFormat::kF32,
+                                .n_in = n_groups,
+                                .weights = reinterpret_cast<const std::byte*>(biases),
+                                .x = some,
+                                .acc = product.acc + first * product.acc_stride,
+                                .acc_stride = product.acc_stride,
+                                .fresh = false});
   }
 }
 

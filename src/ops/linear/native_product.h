@@ -8,6 +8,11 @@
 
 namespace ops::linear {
 
+// Inputs that a tile's scratch covers: 16 KiB of codes and 4 KiB of scales stay in the L1 cache.
+// Chunks begin at its multiples whatever the number of rows: with biases for every 16 inputs those
+// of a chunk are added after its dot products.
+inline constexpr int kChunk = 1024;
+
 // Row blocks [first, end).
 struct BlockRange {
   int first;
@@ -43,6 +48,13 @@ class NativeProduct {
   void RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const;
   void RunCoded(const QuantizedRows& x, const Unit& unit, int super, float* y) const;
   void RunCodedTile(const QuantizedRows& x, std::size_t part, int tile, int super, float* y) const;
+  // Inputs of a chunk, multiples of 16.
+  struct Inputs16 {
+    int first_input = 0;
+    int n_inputs = 0;
+  };
+  void AddBiases16(const QuantizedRows& x, int block, const Inputs16& inputs, const float* biases,
+                   const TileProduct& product) const;
   void RunChunk(const QuantizedRows& x, const BlockRange& range, const Chunk& chunk,
                 const TileSums& sums) const;
   void RunFloat(const TransposedRows& x, const Unit& unit, int super, float* y) const;

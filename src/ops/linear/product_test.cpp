@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "ops/linear/native_product.h"
 #include "ops/linear/test_sources.h"
@@ -29,6 +30,13 @@ float TwinFloat(const float* x, const std::vector<float>& w) {
 float TwinCoded(const float* x, const CodedRow& w, const Coding& coding) {
   float acc = 0;
   const std::size_t step = static_cast<std::size_t>(std::min(coding.scale_group, 32));
+  std::vector<std::pair<float, float>> pending;  // biases of groups of 16, and sums of x
+  const auto add_pending = [&] {
+    for (const auto& [bias, sum] : pending) {
+      acc = std::fma(bias, sum, acc);
+    }
+    pending.clear();
+  };
   for (std::size_t g = 0; g < w.codes.size() / 32; ++g) {
     float max = 0;
     for (std::size_t i = 32 * g; i < 32 * g + 32; ++i) {
@@ -47,10 +55,14 @@ float TwinCoded(const float* x, const CodedRow& w, const Coding& coding) {
       const std::size_t scale = first / static_cast<std::size_t>(coding.scale_group);
       acc = std::fma(static_cast<float>(dot), w.scales[scale] * x_scale, acc);
       if (coding.affine) {
-        acc = std::fma(w.biases[scale], x_scale * static_cast<float>(sum), acc);
+        pending.emplace_back(w.biases[scale], x_scale * static_cast<float>(sum));
       }
     }
+    if (coding.scale_group != 16 || 32 * (g + 1) % kChunk == 0) {
+      add_pending();
+    }
   }
+  add_pending();
   return acc;
 }
 

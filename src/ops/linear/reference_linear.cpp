@@ -47,9 +47,10 @@ Part MakeDensePart(const WeightSource& source) {
   for (int r = 0; r < source.n_out; ++r) {
     DecodeRow(source, r, row);
     for (std::size_t i = 0; i < n_in; ++i) {
+      const std::size_t group = i / static_cast<std::size_t>(coding.scale_group);
+      const float product = row.scales[group] * static_cast<float>(row.codes[i] - coding.zero);
       values[static_cast<std::size_t>(r) * n_in + i] =
-          row.scales[i / static_cast<std::size_t>(coding.scale_group)] *
-          static_cast<float>(row.codes[i] - coding.zero);
+          coding.affine ? product + row.biases[group] : product;
     }
   }
   return {.n_out = source.n_out, .weights = ToArray(values, source.n_out)};

@@ -34,6 +34,9 @@ struct TestFormat {
       case WeightFormat::kQ4_K:
       case WeightFormat::kQ5_K:
       case WeightFormat::kQ6_K:
+      case WeightFormat::kQ2_K:
+      case WeightFormat::kQ3_K:
+      case WeightFormat::kIQ4_XS:
         return 256;
       case WeightFormat::kMlxAffine:
         return group_size;
@@ -44,10 +47,12 @@ struct TestFormat {
 };
 
 inline std::vector<TestFormat> GgufFormats() {
-  return {{"q4_0", WeightFormat::kQ4_0}, {"q4_1", WeightFormat::kQ4_1},
-          {"q5_0", WeightFormat::kQ5_0}, {"q8_0", WeightFormat::kQ8_0},
-          {"q4_k", WeightFormat::kQ4_K}, {"q5_k", WeightFormat::kQ5_K},
-          {"q6_k", WeightFormat::kQ6_K}};
+  return {{"q4_0", WeightFormat::kQ4_0},     {"q4_1", WeightFormat::kQ4_1},
+          {"q5_0", WeightFormat::kQ5_0},     {"q8_0", WeightFormat::kQ8_0},
+          {"q4_k", WeightFormat::kQ4_K},     {"q5_k", WeightFormat::kQ5_K},
+          {"q6_k", WeightFormat::kQ6_K},     {"q5_1", WeightFormat::kQ5_1},
+          {"q2_k", WeightFormat::kQ2_K},     {"q3_k", WeightFormat::kQ3_K},
+          {"iq4_nl", WeightFormat::kIQ4_NL}, {"iq4_xs", WeightFormat::kIQ4_XS}};
 }
 
 inline std::vector<TestFormat> FloatFormats() {
@@ -91,9 +96,14 @@ inline void PutFloat(std::vector<std::byte>& bytes, std::size_t at, ScaleFormat 
 inline std::vector<std::size_t> ScalesInBlock(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_1:
+    case WeightFormat::kQ5_1:
     case WeightFormat::kQ4_K:
     case WeightFormat::kQ5_K:
       return {0, 2};
+    case WeightFormat::kQ2_K:
+      return {80, 82};
+    case WeightFormat::kQ3_K:
+      return {108};
     case WeightFormat::kQ6_K:
       return {208};
     default:

@@ -16,10 +16,15 @@ enum class WeightFormat : std::uint8_t {
   kQ4_0,
   kQ4_1,
   kQ5_0,
+  kQ5_1,
   kQ8_0,
+  kQ2_K,
+  kQ3_K,
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
   kMlxAffine,  // `bits` 2, 3, 4, 5, 6 or 8; value = scale * code + bias, per row and `group_size`
                // inputs
 };
