@@ -36,6 +36,15 @@ TEST(LoadEngine, AnUnknownTypeWithTheTensorsOfAKnownOneIsToldSo) {
   }
 }
 
+TEST(LoadEngine, AnUnknownTextPartOfAMultimodalModelIsNamed) {
+  model_files::ModelSource source;
+  source.model_type = "mistral3";
+  source.config = Json{{"model_type", "mistral3"}, {"text_config", {{"model_type", "mistral4"}}}};
+  const auto engine = engine::LoadEngine(source, {});
+  ASSERT_FALSE(engine);
+  EXPECT_NE(engine.error().message.find("`mistral4`"), std::string::npos) << engine.error().message;
+}
+
 TEST(LoadEngine, OtherWidthsOfKvAreUnsupported) {
   model_files::ModelSource source;
   source.model_type = "llama";

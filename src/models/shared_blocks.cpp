@@ -85,11 +85,20 @@ Result<void> LoadQkNorms(WeightLoader& weights, const std::string& prefix,
   return {};
 }
 
+// qkv with its first n_q columns, [T, n_q], times factors [T, 1].
+mx::array ScaleQ(const mx::array& qkv, const mx::array& factors, int n_q) {
+  const int n_rows = qkv.shape(0);
+  return mx::concatenate({mx::multiply(mx::slice(qkv, {0, 0}, {n_rows, n_q}), factors),
+                          mx::slice(qkv, {0, n_q}, {n_rows, qkv.shape(1)})},
+                         1);
+}
+
 }  // namespace
 
 mx::array AttentionBlock::Attend(const ops::Context& context, const mx::array& x,
                                  const mx::array& angles, const ops::StepBatch& batch,
-                                 ops::KvStore& store) const {
+                                 ops::KvStore& store,
+                                 const std::optional<mx::array>& q_factors) const {
   const auto attend = [&](const mx::array& projected) {
     const bool per_head = q_norm && q_norm->shape(0) == spec.head_dim;
     if (!q_norm || per_head) {
@@ -99,7 +108,9 @@ mx::array AttentionBlock::Attend(const ops::Context& context, const mx::array& x
         context, spec, ops::RmsNormColumns(context, projected, {*q_norm, *k_norm}, spec.norm_eps),
         angles, std::nullopt, std::nullopt, batch, store);
   };
-  const mx::array attended = attend((*qkv)(x));
+  const mx::array projected = (*qkv)(x);
+  const mx::array attended =
+      attend(q_factors ? ScaleQ(projected, *q_factors, spec.n_heads * spec.head_dim) : projected);
   return gate ? ops::SigmoidGate(context, attended, (*gate)(x)) : attended;
 }
 

@@ -28,10 +28,12 @@ struct AttentionBlock {
   std::optional<mlx::core::array> k_norm;  // [head_dim], or [n_kv_heads head_dim]
   std::unique_ptr<ops::Linear> gate;       // [n_heads head_dim, hidden], or nothing
 
-  // x: [T, hidden], angles: [T, rotary_dim]. Returns [T, n_heads head_dim].
-  [[nodiscard]] mlx::core::array Attend(const ops::Context& context, const mlx::core::array& x,
-                                        const mlx::core::array& angles, const ops::StepBatch& batch,
-                                        ops::KvStore& store) const;
+  // x: [T, hidden], angles: [T, rotary_dim]. Returns [T, n_heads head_dim]. `q_factors` [T, 1]
+  // multiplies the q of each row.
+  [[nodiscard]] mlx::core::array Attend(
+      const ops::Context& context, const mlx::core::array& x, const mlx::core::array& angles,
+      const ops::StepBatch& batch, ops::KvStore& store,
+      const std::optional<mlx::core::array>& q_factors = std::nullopt) const;
 };
 
 // What q_norm and k_norm normalise.

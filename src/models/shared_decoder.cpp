@@ -25,6 +25,14 @@ ops::AttentionSpec DecoderConfig::Attention(int layer) const {
 DecoderConfig ReadDecoderConfig(ConfigReader& reader, const WeightLoader& weights,
                                 const DecoderDefaults& defaults) {
   DecoderConfig config;
+  for (const char* prefix : {"language_model.model.", "model.language_model."}) {
+    if (weights.Has(std::string(prefix) + "embed_tokens")) {
+      config.prefix = prefix;
+    }
+  }
+  if (config.prefix == "language_model.model.") {
+    config.head_name = "language_model.lm_head";
+  }
   config.hidden_size = reader.Size("hidden_size");
   config.intermediate_size = reader.Size("intermediate_size");
   config.n_layers = reader.Size("num_hidden_layers");
@@ -32,7 +40,7 @@ DecoderConfig ReadDecoderConfig(ConfigReader& reader, const WeightLoader& weight
   config.n_kv_heads = reader.Size("num_key_value_heads", config.n_heads);
   config.head_dim =
       reader.Size("head_dim", defaults.head_dim.value_or(config.hidden_size / config.n_heads));
-  config.vocab_size = reader.Size("vocab_size", weights.Rows("model.embed_tokens"));
+  config.vocab_size = reader.Size("vocab_size", weights.Rows(config.prefix + "embed_tokens"));
   config.norm_eps = static_cast<float>(reader.Positive("rms_norm_eps", defaults.norm_eps));
   config.tied = reader.Flag("tie_word_embeddings", defaults.tied);
   if (const std::string activation = reader.Text("hidden_act", "silu"); activation != "silu") {
@@ -44,6 +52,11 @@ DecoderConfig ReadDecoderConfig(ConfigReader& reader, const WeightLoader& weight
     config.windows.assign(static_cast<std::size_t>(config.n_layers), 0);
   }
   return config;
+}
+
+bool IsForImages(std::string_view name) {
+  return name.find("vision_tower.") != std::string_view::npos ||
+         name.find("multi_modal_projector.") != std::string_view::npos;
 }
 
 int UsefulWindow(const Json& config, int size) {

@@ -32,6 +32,9 @@ struct DecoderConfig {
   bool tied = false;
   std::vector<int> windows;  // by layer, 0 = full attention; all full unless the family reads them
   ops::RopeSpec rope;        // read by the family
+  // Where the tensors are; the text parts of multi-modal checkpoints have longer prefixes.
+  std::string prefix = "model.";
+  std::string head_name = "lm_head";
 
   // Attention of one layer with the scale 1 / sqrt(head_dim).
   [[nodiscard]] ops::AttentionSpec Attention(int layer) const;
@@ -46,6 +49,7 @@ struct DecoderDefaults {
 
 // The fields above but `windows` other than 0 and `rope`. Mistakes go to `reader`: a size that is
 // missing or impossible, an activation ("hidden_act") other than silu.
+// `weights` tells the vocabulary's size and where the tensors are.
 [[nodiscard]] DecoderConfig ReadDecoderConfig(ConfigReader& reader, const WeightLoader& weights,
                                               const DecoderDefaults& defaults);
 
@@ -59,32 +63,36 @@ struct DecoderParts {
   mlx::core::array final_norm;  // [hidden]
 };
 
-// The tensors model.embed_tokens, model.layers.N. (by `load_layer`, which gets that prefix and N),
-// model.norm and lm_head. Nothing else may be there but a copy of a tied lm_head.
+// Whether a tensor is of the part of a multi-modal checkpoint that sees images.
+[[nodiscard]] bool IsForImages(std::string_view name);
+
+// The tensors embed_tokens, layers.N. (by `load_layer`, which gets that prefix and N), norm and
+// lm_head. Nothing else may be there but a copy of a tied lm_head and what sees images.
 template <class Layer>
 [[nodiscard]] Result<DecoderParts<Layer>> LoadDecoderParts(
     WeightLoader& weights, const DecoderConfig& config,
     const std::function<Result<Layer>(const std::string& prefix, int index)>& load_layer) {
   Result<Embedding> embedding = LoadEmbedding(
-      weights, "model.", "lm_head",
+      weights, config.prefix, config.head_name,
       {.vocab_size = config.vocab_size, .hidden_size = config.hidden_size, .tied = config.tied});
   if (!embedding) {
     return Fail(embedding.error());
   }
   std::vector<Layer> layers;
   for (int i = 0; i < config.n_layers; ++i) {
-    Result<Layer> layer = load_layer("model.layers." + std::to_string(i) + ".", i);
+    Result<Layer> layer = load_layer(config.prefix + "layers." + std::to_string(i) + ".", i);
     if (!layer) {
       return Fail(layer.error());
     }
     layers.push_back(std::move(*layer));
   }
-  const Result<mlx::core::array> final_norm = weights.Norm("model.norm", config.hidden_size);
+  const Result<mlx::core::array> final_norm =
+      weights.Norm(config.prefix + "norm", config.hidden_size);
   if (!final_norm) {
     return Fail(final_norm.error());
   }
   const auto ignorable = [&](std::string_view name) {
-    return config.tied && name.starts_with("lm_head.");
+    return (config.tied && name.starts_with(config.head_name + ".")) || IsForImages(name);
   };
   if (Result<void> all = weights.CheckAllTaken(ignorable); !all) {
     return Fail(all.error());

@@ -2,7 +2,10 @@
 
 #include <mlx/ops.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -79,12 +82,13 @@ class PreNormDecoder final : public Model {
     const float eps = options_.config.norm_eps;
     const mx::array angles = ops::RopeAngles(options_.config.rope, batch.positions);
     const mx::array no_turn = ops::RopeAngles({.inv_freq = {0.0F}}, batch.positions);
+    const std::optional<mx::array> q_factors = QFactors(batch.positions);
     mx::array residual = Scaled(parts_.embedding.Embed(batch), options_.embedding);  // [T, hidden]
     mx::array x = ops::RmsNorm(context_, residual, layers[0].input_norm, eps);       // [T, hidden]
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const Layer& layer = layers[i];
-      mx::array attended =
-          layer.attention.Attend(context_, x, layer.rotates ? angles : no_turn, batch, store);
+      mx::array attended = layer.attention.Attend(context_, x, layer.rotates ? angles : no_turn,
+                                                  batch, store, q_factors);
       if (i + 1 == layers.size()) {
         // Nothing after the last K and V is needed of rows without logits.
         if (batch.logit_rows.empty()) {
@@ -105,6 +109,22 @@ class PreNormDecoder final : public Model {
   }
 
  private:
+  // [T, 1], or nothing where all are 1: as long as no sequence is long.
+  [[nodiscard]] std::optional<mx::array> QFactors(
+      const std::vector<std::int32_t>& positions) const {
+    if (!options_.q_factor) {
+      return std::nullopt;
+    }
+    std::vector<float> factors;
+    for (const std::int32_t position : positions) {
+      factors.push_back(options_.q_factor(position));
+    }
+    if (std::ranges::all_of(factors, [](float factor) { return factor == 1.0F; })) {
+      return std::nullopt;
+    }
+    return mx::array(factors.data(), {static_cast<int>(factors.size()), 1}, mx::float32);
+  }
+
   const ops::Context& context_;
   PreNormOptions options_;
   DecoderParts<Layer> parts_;

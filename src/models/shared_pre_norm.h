@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,8 @@ struct PreNormOptions {
   float embedding = 1.0F;
   float residual = 1.0F;  // of what a block adds
   float logits = 1.0F;
+  // What the q of a position is multiplied with; null: nothing. (Ministral 3)
+  std::function<float(std::int32_t position)> q_factor = nullptr;
 };
 
 // The decoder that most families share (Llama's): x += attention(norm(x)); x += mlp(norm(x)), with

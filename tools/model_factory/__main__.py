@@ -29,6 +29,9 @@ import side_files  # noqa: E402
 
 PLAIN = {"hf": "BF16", "hf-f32": "F32", "hf-f16": "F16"}
 MLX = {"mlx-mixed": None, **{f"mlx-{bits}bit": bits for bits in (2, 3, 4, 5, 6, 8)}}
+# text model -> (architecture, model_type) of what also sees images
+MULTIMODAL = {"gemma3_text": ("Gemma3ForConditionalGeneration", "gemma3"),
+              "ministral3": ("Mistral3ForConditionalGeneration", "mistral3")}
 GGUF = {f"gguf-{name.lower()}": name for name in gguf_file.FILE_TYPES}
 
 
@@ -42,14 +45,14 @@ def parse_arguments():
     parser.add_argument("--group", type=int, default=64, choices=[32, 64, 128], help="inputs a scale, for mlx-Nbit")
     parser.add_argument("--config", type=json.loads, default={}, help="JSON object of config fields to replace")
     parser.add_argument("--multimodal", action="store_true",
-                        help="gemma3_text: as the text part of a checkpoint that also sees images")
+                        help="gemma3_text, ministral3: as the text part of a checkpoint that also sees images")
     parser.add_argument("--chat-template", type=Path, help="use this Jinja file as the chat template")
     parser.add_argument("--list", action="store_true", help="list families and sizes")
     args = parser.parse_args()
     if not args.list and not (args.family and args.out):
         parser.error("--family and --out are required")
-    if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
-        parser.error("--multimodal is for gemma3_text in a directory format")
+    if args.multimodal and (args.family not in MULTIMODAL or args.format in GGUF):
+        parser.error(f"--multimodal is for {', '.join(MULTIMODAL)} in a directory format")
     if args.family and args.format in GGUF and not gguf_file.ARCHITECTURES.get(args.family):
         parser.error(f"{args.family} comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
@@ -58,7 +61,7 @@ def parse_arguments():
 
 
 def as_multimodal(config, stored, args):
-    """The config of gemma3 around the text model's; names `stored` so and adds a tensor that only images need."""
+    """The config around the text model's; names `stored` so and adds a tensor that only images need."""
     outer = {key: config.pop(key) for key in ("eos_token_id", "quantization", "quantization_config") if key in config}
     for tensor in stored:
         tensor.name = "language_model." + tensor.name
@@ -67,7 +70,8 @@ def as_multimodal(config, stored, args):
             outer[record] = {("language_model." if "." in key else "") + key: v for key, v in outer[record].items()}
     projection = families.linear("multi_modal_projector.mm_input_projection", config["hidden_size"], 64)
     stored.append(safetensors_file.plain(projection, args.seed, "BF16"))
-    return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": config, **outer}
+    architecture, kind = MULTIMODAL[args.family]
+    return {"architectures": [architecture], "model_type": kind, "text_config": config, **outer}
 
 
 def write_model(config, tokenizer, args):

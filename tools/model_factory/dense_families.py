@@ -47,6 +47,18 @@ def ministral(size):
                   tie_word_embeddings=False, vocab_size=131072, **own)
 
 
+def ministral3(size):
+    """The tiny one was first trained for 64 tokens: q is scaled beyond."""
+    own = sized(size, dict(head_dim=32), **{"3b-4l": dims(3072, 9216, 4, 32, 8, head_dim=128)})
+    original = 64 if size == "tiny" else 16384
+    return common("Ministral3ForCausalLM", "ministral3", attention_dropout=0.0, hidden_act="silu",
+                  max_position_embeddings=16 * original, rms_norm_eps=1e-05,
+                  rope_parameters={"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1,
+                                   "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": original,
+                                   "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn"},
+                  sliding_window=None, tie_word_embeddings=False, vocab_size=131072, **own)
+
+
 def phi3(size):
     """As Phi-4 mini. The tiny one was first trained for 64 tokens: transformers takes the long factors beyond."""
     own = sized(size, dict(original_max_position_embeddings=64, max_position_embeddings=2048),
@@ -126,6 +138,7 @@ FAMILIES = {
     "qwen2": (qwen2, ["tiny", "0.5b"], "qwen3"),
     "mistral": (mistral, ["tiny", "7b-4l"], "llama"),
     "ministral": (ministral, ["tiny", "8b-4l"], "llama"),
+    "ministral3": (ministral3, ["tiny", "3b-4l"], "llama"),
     "phi3": (phi3, ["tiny", "4-mini-4l"], "llama"),
     "smollm3": (smollm3, ["tiny", "3b-4l"], "llama"),
     "olmo2": (olmo2, ["tiny", "1b"], "llama"),
@@ -184,7 +197,7 @@ def tensors(config):
 
 
 # GGUF: architecture where it is not the model type (none: llama.cpp has no such architecture)
-GGUF_ARCHITECTURES = {"mistral": "llama", "ministral": None, "olmo3": "olmo2", "glm": None}
+GGUF_ARCHITECTURES = {"mistral": "llama", "ministral": None, "ministral3": None, "olmo3": "olmo2", "glm": None}
 # families whose converter permutes the rows of q and k
 GGUF_PERMUTED = ("mistral", "smollm3", "granite")
 # names in a layer that differ from llama's

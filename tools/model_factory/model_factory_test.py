@@ -138,6 +138,7 @@ EXPECTED_DIGESTS = {
     "qwen2": "699d981d4312c832",
     "mistral": "8e51082cf3db802f",
     "ministral": "152e37e879f4186d",
+    "ministral3": "152e37e879f4186d",
     "phi3": "3aa03f5980094abd",
     "smollm3": "f3d81d9b97f4c050",
     "olmo2": "ca9c912796b956ba",
