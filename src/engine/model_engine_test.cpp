@@ -15,7 +15,7 @@ TEST(LoadEngine, AnUnknownTypeIsRefusedWithTheKnownOnes) {
   ASSERT_FALSE(engine);
   EXPECT_EQ(engine.error().code, ErrorCode::kBadModel);
   for (const char* part :
-       {"some-model", "`qwen_vl_moe`", "llama", "gemma3_text", "`qwen3` has a similar name"}) {
+       {"some-model", "`qwen_vl_moe`", "llama", "gemma3_text", "`qwen2` has a similar name"}) {
     EXPECT_NE(engine.error().message.find(part), std::string::npos) << engine.error().message;
   }
 }
