@@ -54,6 +54,18 @@ void DecodeQ8Block(const std::uint8_t* block, std::uint8_t* codes) {
   }
 }
 
+// An exponent, then as Q4_0.
+void DecodeMxfp4(const std::uint8_t* block, int n_in, CodedRow& out) {
+  for (int g = 0; g < n_in / 32; ++g, block += 17) {
+    std::uint8_t* codes = out.codes.data() + 32 * static_cast<std::size_t>(g);
+    out.scales[static_cast<std::size_t>(g)] = Fp4Scale(block[0]);
+    SplitNibbles(block + 1, codes);
+    for (int i = 0; i < 32; ++i) {
+      codes[i] = kFp4Codes[codes[i]];
+    }
+  }
+}
+
 // Formats with one f16 scale (and bias) per 32 inputs.
 void DecodeSmallBlocks(WeightFormat format, const std::uint8_t* block, int n_in, CodedRow& out) {
   for (int g = 0; g < n_in / 32; ++g) {
@@ -231,6 +243,9 @@ void DecodeGgufRow(WeightFormat format, const std::byte* stored, int n_in, Coded
     case WeightFormat::kIQ4_XS:
       DecodeIq4Xs(block, n_in, out);
       MultiplyOutSuperScales(out);
+      break;
+    case WeightFormat::kMxfp4:
+      DecodeMxfp4(block, n_in, out);
       break;
     default:
       DecodeSmallBlocks(format, block, n_in, out);

@@ -31,22 +31,19 @@ Product ProductOf(const Coding& coding) {
 
 int BlocksPerSuper(const RowBlocks& blocks) { return std::max(1, kSuperRows / blocks.rows); }
 
+int SupersOf(const RowBlocks& blocks) { return DivideUp(blocks.n_blocks, BlocksPerSuper(blocks)); }
+
+int SupersOf(const NativeProduct::Inputs& inputs) {
+  return std::max(inputs.coded ? SupersOf(inputs.coded->blocks()) : 1,
+                  inputs.floats ? SupersOf(inputs.floats->blocks()) : 1);
+}
+
 BlockRange BlocksOf(const RowBlocks& blocks, int super) {
   const int step = BlocksPerSuper(blocks);
   return {.first = super * step, .end = std::min(blocks.n_blocks, (super + 1) * step)};
 }
 
 }  // namespace
-
-// The activations in the forms that the parts want.
-struct NativeProduct::Inputs {
-  std::optional<QuantizedRows> coded;
-  std::optional<TransposedRows> floats;
-
-  [[nodiscard]] int n_supers(const RowBlocks& blocks) const {
-    return DivideUp(blocks.n_blocks, BlocksPerSuper(blocks));
-  }
-};
 
 // Consecutive tiles of one part: what a task works on.
 struct NativeProduct::Unit {
@@ -103,26 +100,49 @@ NativeProduct::Unit NativeProduct::FindUnit(int index, int tiles_per_unit) const
           .end_tile = std::min(first + tiles_per_unit, parts_[part].n_tiles())};
 }
 
+NativeProduct::Inputs NativeProduct::Prepare(const float* x, int n_rows, ThreadPool& pool) const {
+  Inputs inputs;
+  for (const PackedMatrix& part : parts_) {
+    if (part.is_float() && !inputs.floats) {
+      inputs.floats.emplace(x, RowBlocks(n_rows, kernels_.float_rows), n_in(), pool);
+    } else if (!part.is_float() && !inputs.coded) {
+      inputs.coded.emplace(x, RowBlocks(n_rows, kernels_.coded_rows), n_in(), kernels_, kinds_,
+                           pool);
+    }
+  }
+  return inputs;
+}
+
+int NativeProduct::n_tiles() const {
+  int n_tiles = 0;
+  for (const PackedMatrix& part : parts_) {
+    n_tiles += part.n_tiles();
+  }
+  return n_tiles;
+}
+
+void NativeProduct::MultiplyTiles(const Inputs& inputs, int first, int end, float* y) const {
+  const int n_supers = SupersOf(inputs);
+  int before = 0;  // tiles of the parts before
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const Unit unit{.part = part,
+                    .first_tile = std::max(0, first - before),
+                    .end_tile = std::min(parts_[part].n_tiles(), end - before)};
+    for (int super = 0; unit.first_tile < unit.end_tile && super < n_supers; ++super) {
+      RunUnit(inputs, unit, super, y);
+    }
+    before += parts_[part].n_tiles();
+  }
+}
+
 void NativeProduct::Multiply(const float* x, int n_rows, float* y) const {
   if (n_rows == 0) {
     return;
   }
-  Inputs inputs;
-  int n_supers = 1;
-  int n_tiles = 0;
-  for (const PackedMatrix& part : parts_) {
-    n_tiles += part.n_tiles();
-    if (part.is_float() && !inputs.floats) {
-      inputs.floats.emplace(x, RowBlocks(n_rows, kernels_.float_rows), n_in(), pool_);
-      n_supers = std::max(n_supers, inputs.n_supers(inputs.floats->blocks()));
-    } else if (!part.is_float() && !inputs.coded) {
-      inputs.coded.emplace(x, RowBlocks(n_rows, kernels_.coded_rows), n_in(), kernels_, kinds_,
-                           pool_);
-      n_supers = std::max(n_supers, inputs.n_supers(inputs.coded->blocks()));
-    }
-  }
+  const Inputs inputs = Prepare(x, n_rows, pool_);
+  const int n_supers = SupersOf(inputs);
   const int wanted_tasks = pool_.size() * kTasksPerThread;
-  int tiles_per_unit = std::max(1, DivideUp(n_tiles * n_supers, wanted_tasks));
+  int tiles_per_unit = std::max(1, DivideUp(n_tiles() * n_supers, wanted_tasks));
   if (n_rows > kMaxRows) {
     tiles_per_unit = std::min(tiles_per_unit, kMaxUnitTiles);
   }
@@ -137,12 +157,12 @@ void NativeProduct::Multiply(const float* x, int n_rows, float* y) const {
 
 void NativeProduct::RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const {
   if (parts_[unit.part].is_float()) {
-    if (super < inputs.n_supers(inputs.floats->blocks())) {
+    if (super < SupersOf(inputs.floats->blocks())) {
       RunFloat(*inputs.floats, unit, super, y);
     }
     return;
   }
-  if (super >= inputs.n_supers(inputs.coded->blocks())) {
+  if (super >= SupersOf(inputs.coded->blocks())) {
     return;
   }
   // One row block: tile after tile, as they lie in memory. More: some tiles share a chunk of
@@ -203,6 +223,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
       .product = ProductOf(coding),
       .code_bits = coding.code_bits,
       .stored_bits = coding.packed_bits(),
+      .fp4 = coding.fp4,
       .n_groups = n_inputs / kGroup,
       .codes = part.Codes(chunk.tile) + Size(chunk.first_input / kGroup) * Size(part.group_bytes()),
       .scales = scales,
@@ -224,7 +245,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
     product.next_lines = DivideUp(part.group_bytes() + kTile * 4, 64);
   }
   if (product.stored_bits == 4 && !once) {  // pays when several row blocks read them
-    kernels_.expand_codes(product.codes, product.n_groups, codes);
+    kernels_.expand_codes(product.codes, product.n_groups, coding.fp4, codes);
     product.codes = codes;
     product.stored_bits = 8;
   }
@@ -267,22 +288,48 @@ void NativeProduct::RunFloat(const TransposedRows& x, const Unit& unit, int supe
   const PackedMatrix& part = parts_[unit.part];
   const RowBlocks& blocks = x.blocks();
   const BlockRange range = BlocksOf(blocks, super);
-  const std::size_t input_bytes = kTile * (part.format() == WeightFormat::kF32 ? 4 : 2);
+  const bool scaled = part.format() == WeightFormat::kF8E4M3;
+  const int chunk = scaled ? kFloatScaleBlock : kFloatChunk;
+  const std::size_t input_bytes = kTile * (scaled                                ? 1
+                                           : part.format() == WeightFormat::kF32 ? 4
+                                                                                 : 2);
   std::vector<float> aside;
   for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
     const TileSums sums = MakeSums(unit.part, tile, blocks, range, y, aside);
     FloatProduct product{.format = part.format(), .acc_stride = sums.stride()};
-    for (int first = 0; first < n_in(); first += kFloatChunk) {
-      product.n_in = std::min(kFloatChunk, n_in() - first);
+    for (int first = 0; first < n_in(); first += chunk) {
+      product.n_in = std::min(chunk, n_in() - first);
       product.fresh = first == 0;
       product.weights = part.Floats(tile) + Size(first) * input_bytes;
       for (int block = range.first; block < range.end; ++block) {
         product.x = x.At(block, first);
         product.acc = sums.At(blocks.first_row(block) - blocks.first_row(range.first));
-        kernels_.multiply_float(blocks.rows_of(block), product);
+        if (scaled) {
+          MultiplyScaled(blocks.rows_of(block), product, part.FloatScales(tile, first));
+        } else {
+          kernels_.multiply_float(blocks.rows_of(block), product);
+        }
       }
     }
     sums.Finish(Bias(unit.part, tile));
+  }
+}
+
+void NativeProduct::MultiplyScaled(int rows, const FloatProduct& product,
+                                   const float* scales) const {
+  alignas(64) float block_sums[kMaxRows * kTile];
+  FloatProduct block = product;
+  block.acc = block_sums;
+  block.acc_stride = kTile;
+  block.fresh = true;
+  kernels_.multiply_float(rows, block);
+  for (int r = 0; r < rows; ++r) {
+    float* const acc = product.acc + r * product.acc_stride;
+    const float* const sums = block_sums + r * kTile;
+    for (int c = 0; c < kTile; ++c) {
+      const float term = sums[c] * scales[c];
+      acc[c] = product.fresh ? term : acc[c] + term;
+    }
   }
 }
 
