@@ -17,6 +17,10 @@ struct NormRows {
   float x_scale = 1.0F;
 };
 
+// gpt-oss's constants (transformers, models/gpt_oss: alpha, and swiglu_limit of every config).
+inline constexpr float kClampedSwigluAlpha = 1.702F;
+inline constexpr float kClampedSwigluLimit = 7.0F;
+
 struct GluRows {
   const float* gate_up = nullptr;  // [n_rows, 2 d]
   float* y = nullptr;              // [n_rows, d]
@@ -48,6 +52,7 @@ struct RowKernels {
   void (*add_rms_norm)(const NormRows& rows);
   void (*silu_glu)(const GluRows& rows);
   void (*gelu_tanh_glu)(const GluRows& rows);
+  void (*clamped_swiglu)(const GluRows& rows);
   void (*sigmoid_gate)(const GateRows& rows);
   void (*rope)(const RopeRows& rows);
 };
