@@ -24,7 +24,7 @@ bool IsAffineRecord(const Json& record) {
   const bool bits_exist =
       bits == record.end() || (bits->is_number_integer() &&
                                std::ranges::find(kBits, bits->get<std::int64_t>()) != kBits.end());
-  return (mode.empty() || mode == "affine") && bits_exist;
+  return mode == "mxfp4" || ((mode.empty() || mode == "affine") && bits_exist);
 }
 
 std::string CheckQuantization(const Json& config) {
@@ -33,7 +33,11 @@ std::string CheckQuantization(const Json& config) {
     if (records == config.end() || !records->is_object()) {
       continue;
     }
-    if (const std::string method = TextIn(*records, "quant_method"); !method.empty()) {
+    const std::string method = TextIn(*records, "quant_method");
+    if (method == "mxfp4" || method == "fp8") {
+      continue;
+    }
+    if (!method.empty()) {
       return fmt::format("The weights are quantised with `{}`, which is not supported yet.",
                          method);
     }
@@ -42,7 +46,9 @@ std::string CheckQuantization(const Json& config) {
       affine = affine && (!entry.is_object() || IsAffineRecord(entry));
     }
     if (!affine) {
-      return "Of MLX's quantisations only affine with 2, 3, 4, 5, 6 or 8 bits is supported yet.";
+      return "Of MLX's quantisations only mxfp4 and affine with 2, 3, 4, 5, 6 or 8 bits are "
+             "supported "
+             "yet.";
     }
   }
   return {};

@@ -58,7 +58,7 @@ constexpr auto kGgmlTypes = std::to_array<NumberedType>({
     {36, {"IQ4_NL_4_4", kOther, 32, 18}},
     {37, {"IQ4_NL_4_8", kOther, 32, 18}},
     {38, {"IQ4_NL_8_8", kOther, 32, 18}},
-    {39, {"MXFP4", kOther, 32, 17}},
+    {39, {"MXFP4", kMxfp4, 32, 17}},
     {40, {"NVFP4", kOther, 64, 36}},
     {41, {"Q1_0", kOther, 128, 18}},
 });
@@ -79,7 +79,7 @@ constexpr auto kSafetensorsTypes = std::to_array<StoredType>({
     {"I8", kOther, 1, 1},
     {"BOOL", kOther, 1, 1},
     {"C64", kOther, 1, 8},
-    {"F8_E4M3", kOther, 1, 1},
+    {"F8_E4M3", kF8E4M3, 1, 1},
     {"F8_E5M2", kOther, 1, 1},
     {"F8_E8M0", kOther, 1, 1},
 });

@@ -102,11 +102,11 @@ mx::array AttentionBlock::Attend(const ops::Context& context, const mx::array& x
   const auto attend = [&](const mx::array& projected) {
     const bool per_head = q_norm && q_norm->shape(0) == spec.head_dim;
     if (!q_norm || per_head) {
-      return ops::Attention(context, spec, projected, angles, q_norm, k_norm, batch, store);
+      return ops::Attention(context, spec, projected, angles, q_norm, k_norm, batch, store, sinks);
     }
     return ops::Attention(
         context, spec, ops::RmsNormColumns(context, projected, {*q_norm, *k_norm}, spec.norm_eps),
-        angles, std::nullopt, std::nullopt, batch, store);
+        angles, std::nullopt, std::nullopt, batch, store, sinks);
   };
   const mx::array projected = (*qkv)(x);
   const mx::array attended =

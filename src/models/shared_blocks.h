@@ -27,6 +27,7 @@ struct AttentionBlock {
   std::optional<mlx::core::array> q_norm;  // [head_dim], or [n_heads head_dim] over all heads
   std::optional<mlx::core::array> k_norm;  // [head_dim], or [n_kv_heads head_dim]
   std::unique_ptr<ops::Linear> gate;       // [n_heads head_dim, hidden], or nothing
+  std::optional<mlx::core::array> sinks;   // [n_heads]
 
   // x: [T, hidden], angles: [T, rotary_dim]. Returns [T, n_heads head_dim]. `q_factors` [T, 1]
   // multiplies the q of each row.

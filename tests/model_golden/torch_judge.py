@@ -50,6 +50,24 @@ def load(folder, values):
     return model
 
 
+# Families with experts are read from a checkpoint as transformers itself does it, in a format that it loads without other
+# packages: it stores experts in another way than the files do.
+MOE_FORMATS = {"qwen3_moe": "hf", "qwen3_next": "hf", "qwen3_5_moe": "hf", "glm4_moe": "hf", "gpt_oss": "hf",
+               "minimax_m2": "hf-f32", "deepseek_v3": "hf"}
+
+
+def load_checkpoint(folder):
+    """The model of a directory in one of MOE_FORMATS, in float32."""
+    config = json.loads((folder / "config.json").read_text())
+    options = {"dtype": torch.float32, "attn_implementation": "eager"}
+    if config["model_type"] == "gpt_oss":
+        options["quantization_config"] = transformers.Mxfp4Config(dequantize=True)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
+    missing = [k for k in info["missing_keys"] if "inv_freq" not in k]
+    assert not missing, missing
+    return model.float().eval()
+
+
 class Rows:
     """Calls like make_golden's: token ids of one sequence in, logits of each position out."""
 

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import families  # noqa: E402
 import gguf_file  # noqa: E402
+import moe_families  # noqa: E402
 import safetensors_file  # noqa: E402
 import side_files  # noqa: E402
 
@@ -81,8 +82,20 @@ def write_model(config, tokenizer, args):
         return
     if args.format not in PLAIN and families.has_convolutions(config):
         tensors = families.as_mlx(tensors)
-    if args.format in PLAIN:
-        stored = [safetensors_file.plain(t, args.seed, PLAIN[args.format]) for t in tensors]
+    if args.format in MLX:
+        tensors = [t for t in tensors if not moe_families.is_predicting(config, t.name)]
+        if args.family == "deepseek_v3":
+            tensors = moe_families.take_latents_apart(config, tensors)
+    if args.format not in PLAIN:
+        tensors = moe_families.stack_experts(tensors)
+    elif args.family == "qwen3_5_moe":
+        tensors = moe_families.fuse_experts(tensors)
+    if args.format == "hf" and args.family == "gpt_oss":
+        stored = safetensors_file.gpt_oss(tensors, args.seed)
+    elif args.format in PLAIN:
+        stored = safetensors_file.stored(tensors, args.seed, PLAIN[args.format], fp8=args.format == "hf")
+        if args.format != "hf":
+            config.pop("quantization_config", None)
     else:
         stored, record = safetensors_file.quantized(tensors, args.seed, MLX[args.format], args.group)
         config["quantization"] = config["quantization_config"] = record
