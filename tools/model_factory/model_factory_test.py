@@ -166,7 +166,7 @@ EXPECTED_DIGESTS = {
     "gpt_oss": "f4a619abd2e1147d",
     "glm4_moe": "68b4886af240aa2c",
     "minimax_m2": "efe1924500e8cefb",
-    "deepseek_v3": "9dfc21af8e98b70d",
+    "deepseek_v3": "4073892409dc5fa2",
     "qwen3_moe": "da06e3924836dffd",
 }
 

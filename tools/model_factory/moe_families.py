@@ -150,7 +150,7 @@ def deepseek_v3(size):
         "tiny": dict(hidden_size=128, intermediate_size=384, moe_intermediate_size=64, num_hidden_layers=4,
                      num_attention_heads=4, num_key_value_heads=4, n_routed_experts=8, num_experts_per_tok=2,
                      n_group=4, topk_group=2, q_lora_rank=64, kv_lora_rank=64, qk_nope_head_dim=32,
-                     qk_rope_head_dim=16, v_head_dim=32),
+                     qk_rope_head_dim=32, v_head_dim=32),
     }[size]
     return families.common("DeepseekV3ForCausalLM", "deepseek_v3", attention_bias=False, attention_dropout=0.0,
                            ep_size=1, first_k_dense_replace=1, hidden_act="silu", max_position_embeddings=163840,
