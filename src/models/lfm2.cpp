@@ -17,6 +17,7 @@
 #include "models/shared_blocks.h"
 #include "models/shared_config.h"
 #include "models/shared_conv.h"
+#include "models/shared_layers.h"
 #include "models/shared_rope.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/rope/rope.h"
@@ -251,23 +252,6 @@ Result<Layer> LoadLayer(WeightLoader& weights, const Config& config, int index) 
   return layer;
 }
 
-std::vector<ops::LayerGroup> Groups(const Config& config) {
-  ops::LayerGroup full;
-  ops::LayerGroup conv{.layers = {},
-                       .window = ops::kStateWindow,
-                       .conv_floats = (config.conv_kernel - 1) * config.hidden_size};
-  for (int i = 0; i < config.n_layers; ++i) {
-    (config.is_conv[static_cast<std::size_t>(i)] ? conv : full).layers.push_back(i);
-  }
-  std::vector<ops::LayerGroup> groups;
-  for (ops::LayerGroup& group : std::array{full, conv}) {
-    if (!group.layers.empty()) {
-      groups.push_back(std::move(group));
-    }
-  }
-  return groups;
-}
-
 class Lfm2 final : public Model {
  public:
   Lfm2(const ops::Context& context, Config config, Embedding embedding, std::vector<Layer> layers,
@@ -279,8 +263,11 @@ class Lfm2 final : public Model {
         final_norm_(std::move(final_norm)) {}
 
   [[nodiscard]] ops::KvStoreSpec kv_spec() const override {
-    return {
-        .groups = Groups(config_), .n_kv_heads = config_.n_kv_heads, .head_dim = config_.head_dim};
+    return {.groups = GroupHybridLayers(
+                config_.is_conv, {.window = ops::kStateWindow,
+                                  .conv_floats = (config_.conv_kernel - 1) * config_.hidden_size}),
+            .n_kv_heads = config_.n_kv_heads,
+            .head_dim = config_.head_dim};
   }
   [[nodiscard]] int vocab_size() const override { return config_.vocab_size; }
 

@@ -181,7 +181,7 @@ mx::array Embedding::Logits(const mx::array& x) const { return head ? (*head)(x)
 Result<Embedding> LoadEmbedding(WeightLoader& weights, const std::string& prefix,
                                 const std::string& head_name, const EmbeddingOptions& options) {
   Result<std::unique_ptr<ops::Linear>> tokens = weights.Linear(
-      {{.name = prefix + "embed_tokens", .n_out = options.vocab_size}}, options.hidden_size);
+      {{.name = prefix + options.tokens_name, .n_out = options.vocab_size}}, options.hidden_size);
   if (!tokens) {
     return Fail(tokens.error());
   }

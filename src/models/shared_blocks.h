@@ -102,9 +102,10 @@ struct EmbeddingOptions {
   int vocab_size = 0;
   int hidden_size = 0;
   bool tied = false;
+  std::string tokens_name = "embed_tokens";
 };
 
-// Reads <prefix>embed_tokens, and <head_name> unless tied.
+// Reads <prefix>embed_tokens or what the options call it, and <head_name> unless tied.
 [[nodiscard]] Result<Embedding> LoadEmbedding(WeightLoader& weights, const std::string& prefix,
                                               const std::string& head_name,
                                               const EmbeddingOptions& options);

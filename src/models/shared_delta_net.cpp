@@ -94,9 +94,8 @@ ops::GatedDeltaSpec DeltaNetSizes::Delta(int layer, float norm_eps) const {
           .norm_eps = norm_eps};
 }
 
-ops::LayerGroup DeltaNetSizes::Group(std::vector<int> layers) const {
-  return {.layers = std::move(layers),
-          .window = ops::kStateWindow,
+ops::LayerGroup DeltaNetSizes::Group() const {
+  return {.window = ops::kStateWindow,
           .state_floats = Delta(0, 0.0F).state_floats(),
           .conv_floats = (conv_kernel - 1) * conv_channels()};
 }
@@ -180,23 +179,6 @@ bool AnyMlxDeltaNet(const WeightLoader& weights, const std::string& prefix,
     }
   }
   return false;
-}
-
-std::vector<ops::LayerGroup> GroupHybridLayers(const std::vector<bool>& is_linear,
-                                               const DeltaNetSizes& sizes) {
-  std::vector<int> full;
-  std::vector<int> linear;
-  for (std::size_t layer = 0; layer < is_linear.size(); ++layer) {
-    (is_linear[layer] ? linear : full).push_back(static_cast<int>(layer));
-  }
-  std::vector<ops::LayerGroup> groups;
-  if (!full.empty()) {
-    groups.push_back({.layers = std::move(full)});
-  }
-  if (!linear.empty()) {
-    groups.push_back(sizes.Group(std::move(linear)));
-  }
-  return groups;
 }
 
 bool IsBesideTheTextModel(std::string_view name) {

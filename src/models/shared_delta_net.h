@@ -26,8 +26,8 @@ struct DeltaNetSizes {
   int conv_kernel = 0;
 
   [[nodiscard]] ops::GatedDeltaSpec Delta(int layer, float norm_eps) const;
-  // The group of these layers in the block store.
-  [[nodiscard]] ops::LayerGroup Group(std::vector<int> layers) const;
+  // What each of these layers keeps; without the layers.
+  [[nodiscard]] ops::LayerGroup Group() const;
   [[nodiscard]] int conv_channels() const { return 2 * n_k_heads * k_dim + n_v_heads * v_dim; }
 };
 
@@ -72,10 +72,6 @@ struct DeltaNetOptions {
 // `prefix`: of the layers, before their number.
 [[nodiscard]] bool AnyMlxDeltaNet(const WeightLoader& weights, const std::string& prefix,
                                   const std::vector<bool>& is_linear, const DeltaNetSizes& sizes);
-
-// One group for the full-attention layers and one for the others.
-[[nodiscard]] std::vector<ops::LayerGroup> GroupHybridLayers(const std::vector<bool>& is_linear,
-                                                             const DeltaNetSizes& sizes);
 
 // Tensors that a text model without speculation does not need: of images, and the block that
 // predicts several tokens ("mtp.").

@@ -60,6 +60,21 @@ std::vector<int> QwenWindows(const Json& config, ConfigReader& reader, int n_lay
                       [first_sliding](int layer) { return layer < first_sliding; });
 }
 
+std::vector<ops::LayerGroup> GroupHybridLayers(const std::vector<bool>& is_recurrent,
+                                               ops::LayerGroup recurrent) {
+  ops::LayerGroup full;
+  for (std::size_t layer = 0; layer < is_recurrent.size(); ++layer) {
+    (is_recurrent[layer] ? recurrent : full).layers.push_back(static_cast<int>(layer));
+  }
+  std::vector<ops::LayerGroup> groups;
+  for (ops::LayerGroup* group : {&full, &recurrent}) {
+    if (!group->layers.empty()) {
+      groups.push_back(std::move(*group));
+    }
+  }
+  return groups;
+}
+
 std::vector<ops::LayerGroup> GroupLayers(const std::vector<int>& windows) {
   std::map<int, std::vector<int>> layers_by_window;
   for (std::size_t layer = 0; layer < windows.size(); ++layer) {

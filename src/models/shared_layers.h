@@ -24,6 +24,10 @@ bool CheckLayerCount(ConfigReader& reader, int n_layers);
 // windows on at all.
 [[nodiscard]] std::vector<int> QwenWindows(const Json& config, ConfigReader& reader, int n_layers);
 
+// One group for the layers with full attention, and `recurrent` with the layers that keep a state.
+[[nodiscard]] std::vector<ops::LayerGroup> GroupHybridLayers(const std::vector<bool>& is_recurrent,
+                                                             ops::LayerGroup recurrent);
+
 // One group for the full layers, then one for each window size, ascending.
 [[nodiscard]] std::vector<ops::LayerGroup> GroupLayers(const std::vector<int>& windows);
 

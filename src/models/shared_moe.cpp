@@ -17,13 +17,17 @@ using ExpertParts = WeightLoader::ExpertParts;
 enum class ExpertLayout {
   kApart,        // three tensors an expert
   kStacked,      // each matrix of all experts in one tensor: mlx-lm, llama.cpp
-  kFused,        // stacked, [gate | up] of an expert together: transformers 5
+  kFused,        // stacked, [gate | up] of an expert together: transformers 5, Granite
   kInterleaved,  // stacked, rows of gate and up in turns, MXFP4: gpt-oss
 };
 
 struct ExpertPlace {
   ExpertLayout layout = ExpertLayout::kApart;
   std::string prefix;
+  // Where gate and up are together.
+  std::string gate_up_name = "gate_up_proj";
+  std::string down_name = "down_proj";
+  std::string ending = "";
 };
 
 ExpertPlace FindExperts(const WeightLoader& weights, const std::string& prefix) {
@@ -37,7 +41,14 @@ ExpertPlace FindExperts(const WeightLoader& weights, const std::string& prefix) 
     return {.layout = ExpertLayout::kFused, .prefix = experts};
   }
   if (!weights.ShapeOf(experts + "gate_up_proj_blocks").empty()) {
-    return {.layout = ExpertLayout::kInterleaved, .prefix = experts};
+    return {.layout = ExpertLayout::kInterleaved, .prefix = experts, .ending = "_blocks"};
+  }
+  if (weights.Has(prefix + "input_linear")) {
+    return {.layout = ExpertLayout::kFused,
+            .prefix = prefix,
+            .gate_up_name = "input_linear",
+            .down_name = "output_linear",
+            .ending = ".weight"};
   }
   return {.layout = ExpertLayout::kApart, .prefix = experts};
 }
@@ -50,7 +61,8 @@ ExpertParts StackedExpert(const ExpertPlace& place, const MoeOptions& options, i
                     .down = {.name = place.prefix + "down_proj", .n_out = options.hidden_size}};
   const bool in_turns = place.layout == ExpertLayout::kInterleaved;
   if (place.layout != ExpertLayout::kStacked) {
-    parts.gate.name = parts.up.name = place.prefix + "gate_up_proj";
+    parts.gate.name = parts.up.name = place.prefix + place.gate_up_name;
+    parts.down.name = place.prefix + place.down_name;
     parts.gate.n_stored = parts.up.n_stored = 2 * inner;
     parts.gate.source_row = [in_turns](int row) { return in_turns ? 2 * row : row; };
     parts.up.source_row = [in_turns, inner](int row) {
@@ -61,7 +73,7 @@ ExpertParts StackedExpert(const ExpertPlace& place, const MoeOptions& options, i
     each->expert = number;
     each->n_experts = options.routing.n_experts;
     if (place.layout != ExpertLayout::kStacked) {
-      each->ending = in_turns ? "_blocks" : "";
+      each->ending = place.ending;
     }
   }
   return parts;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/shared_blocks.h"
+#include "models/shared_layers.h"
 #include "models/shared_rope.h"
 #include "ops/rms_norm/rms_norm.h"
 
@@ -139,7 +140,7 @@ class QwenHybrid final : public Model {
         final_norm_(std::move(final_norm)) {}
 
   [[nodiscard]] ops::KvStoreSpec kv_spec() const override {
-    return {.groups = GroupHybridLayers(config_.is_linear, config_.delta_net),
+    return {.groups = GroupHybridLayers(config_.is_linear, config_.delta_net.Group()),
             .n_kv_heads = config_.n_kv_heads,
             .head_dim = config_.head_dim};
   }

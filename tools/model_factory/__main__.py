@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import families  # noqa: E402
 import gguf_file  # noqa: E402
+import mamba_families  # noqa: E402
 import moe_families  # noqa: E402
 import safetensors_file  # noqa: E402
 import side_files  # noqa: E402
@@ -86,6 +87,8 @@ def write_model(config, tokenizer, args):
         tensors = [t for t in tensors if not moe_families.is_predicting(config, t.name)]
         if args.family == "deepseek_v3":
             tensors = moe_families.take_latents_apart(config, tensors)
+    if args.family in mamba_families.FAMILIES:
+        tensors = mamba_families.fuse_matrices(config, tensors, mlx=args.format in MLX)
     if args.format not in PLAIN:
         tensors = moe_families.stack_experts(tensors)
     elif args.family == "qwen3_5_moe":

@@ -130,7 +130,7 @@ def is_hybrid(config):
 
 
 def has_convolutions(config):
-    return is_hybrid(config) or config["model_type"] == "lfm2"
+    return is_hybrid(config) or config["model_type"] in ("lfm2", *mamba_families.FAMILIES)
 
 
 def head_dim(config):
@@ -282,6 +282,8 @@ def tensors(config):
     """All tensors of a checkpoint; reads only the config, as a loader would."""
     if config["model_type"] in dense_families.FAMILIES:
         return dense_families.tensors(config)
+    if config["model_type"] in mamba_families.FAMILIES:
+        return mamba_families.tensors(config)
     if is_hybrid(config):
         return hybrid_tensors(config)
     if config["model_type"] == "lfm2":
@@ -307,7 +309,9 @@ def tensors(config):
 
 
 import dense_families  # noqa: E402  their families are made of the parts above
+import mamba_families  # noqa: E402
 import moe_families  # noqa: E402
 
 FAMILIES.update(dense_families.FAMILIES)
+FAMILIES.update(mamba_families.FAMILIES)
 FAMILIES.update(moe_families.FAMILIES)

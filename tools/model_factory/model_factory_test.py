@@ -149,6 +149,7 @@ EXPECTED_DIGESTS = {
     "gemma3_text": "11698a0213d9a805",
     "qwen3_5": "decf7e912efefe87",
     "lfm2": "1f01ed80ba3b162d",
+    "granitemoehybrid": "3d1a6758971fb3ff",
     "qwen2": "699d981d4312c832",
     "mistral": "8e51082cf3db802f",
     "ministral": "152e37e879f4186d",

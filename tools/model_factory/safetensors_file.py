@@ -154,7 +154,8 @@ def mixed_record(name):
         return {"bits": 8, "group_size": 64}
     if "layers.0." in name and "o_proj" in name:
         return False
-    for ending, record in (("switch_mlp.down_proj", (6, 64)), ("mlp.gate", (8, 64)), ("mlp.router", (8, 64)), ("moe.gate", (8, 32)),
+    for ending, record in (("switch_mlp.down_proj", (6, 64)), ("router.layer", (8, 64)), ("input_linear", (4, 32)),
+                           ("output_linear", (5, 64)), ("mlp.gate", (8, 64)), ("mlp.router", (8, 64)), ("moe.gate", (8, 32)),
                            ("shared_experts.down_proj", (5, 64)), ("q_a_proj", (4, 64)),
                            ("q_b_proj", (5, 32)), ("kv_a_proj_with_mqa", (6, 64)), ("embed_q", (8, 32)),
                            ("unembed_out", (8, 64)),

@@ -35,9 +35,13 @@ struct DeltaRun {
   std::ptrdiff_t out_stride = 0;
   int n_rows = 0;
   int k_dim = 0;
+  // False: v goes in as it is, without what the state already gives for k, and `skip` v is added to
+  // what comes out (Mamba-2).
+  bool corrects = true;
+  float skip = 0.0F;
 };
 
-// One head of one row on its way out: y = rms_norm(y) * weight * silu(z).
+// A part of one row on its way out, normalised and gated by silu(z).
 struct GatedNorm {
   float* y = nullptr;
   const float* z = nullptr;
@@ -50,7 +54,8 @@ struct GatedNorm {
 struct DeltaKernels {
   void (*normalise)(const UnitVector& vector);
   void (*run)(const DeltaRun& run);
-  void (*gated_norm)(const GatedNorm& norm);
+  void (*gated_norm)(const GatedNorm& norm);  // y = rms_norm(y) * weight * silu(z)
+  void (*norm_gated)(const GatedNorm& norm);  // y = rms_norm(y * silu(z)) * weight
 };
 
 extern const DeltaKernels kPlainDeltaKernels;

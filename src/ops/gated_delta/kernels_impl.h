@@ -53,9 +53,9 @@ inline void Recall(const DeltaRun& run, int first_column, DeltaSums<V, kWidth>& 
   }
 }
 
-// One row of the state moved on: S = decay S + k change. Adds to q^T S and to the next token's k^T
-// S, so that the state is read once a token.
-template <class V, int kWidth>
+// One row of the state moved on: S = decay S + k change. Adds to q^T S and, where the next change
+// needs it, to the next token's k^T S, so that the state is read once a token.
+template <class V, int kWidth, bool kCorrects>
 struct DeltaStep {
   V decay;
   V change[kWidth];
@@ -71,17 +71,21 @@ struct DeltaStep {
       const V s = V::Fma(k_i, change[w], V::Mul(decay, V::Load(state + w * V::kLanes)));
       s.Store(state + w * V::kLanes);
       out[w] = V::Fma(q_i, s, out[w]);
-      known[w] = V::Fma(next_i, s, known[w]);
+      if constexpr (kCorrects) {
+        known[w] = V::Fma(next_i, s, known[w]);
+      }
     }
   }
 };
 
-template <class V, int kWidth>
+template <class V, int kWidth, bool kCorrects>
 inline void RunColumns(const DeltaRun& run, int first_column) {
   DeltaSums<V, kWidth> known;
-  Recall<V, kWidth>(run, first_column, known);
+  if constexpr (kCorrects) {
+    Recall<V, kWidth>(run, first_column, known);
+  }
   for (int r = 0; r < run.n_rows; ++r) {
-    DeltaStep<V, kWidth> step;
+    DeltaStep<V, kWidth, kCorrects> step;
     step.decay = V::Set(run.decay[r * run.gate_stride]);
     step.k = run.k + r * run.qk_stride;
     step.q = run.q + r * run.qk_stride;
@@ -89,7 +93,7 @@ inline void RunColumns(const DeltaRun& run, int first_column) {
     const V beta = V::Set(run.beta[r * run.gate_stride]);
     for (int w = 0; w < kWidth; ++w) {
       const V v = V::Load(run.v + r * run.v_stride + first_column + w * V::kLanes);
-      step.change[w] = V::Mul(beta, V::Sub(v, V::Mul(step.decay, known.Total(w))));
+      step.change[w] = V::Mul(beta, kCorrects ? V::Sub(v, V::Mul(step.decay, known.Total(w))) : v);
     }
     known = DeltaSums<V, kWidth>();
     DeltaSums<V, kWidth> out;
@@ -104,24 +108,38 @@ inline void RunColumns(const DeltaRun& run, int first_column) {
       step.Row(i, state + i * kDeltaColumns, out.part[j], known.part[j]);
     }
     for (int w = 0; w < kWidth; ++w) {
-      out.Total(w).Store(run.out + r * run.out_stride + first_column + w * V::kLanes);
+      const std::ptrdiff_t column = first_column + w * V::kLanes;
+      V sum = out.Total(w);
+      if constexpr (!kCorrects) {
+        sum = V::Fma(V::Set(run.skip), V::Load(run.v + r * run.v_stride + column), sum);
+      }
+      sum.Store(run.out + r * run.out_stride + column);
     }
   }
 }
 
-template <class V>
-inline void RunDelta(const DeltaRun& run) {
+template <class V, bool kCorrects>
+inline void RunAllColumns(const DeltaRun& run) {
   static_assert(V::kLanes == kDeltaLanes && kDeltaColumns == 2 * kDeltaLanes);
   // Two vectors share the numbers of q and k where the registers hold their sums.
   constexpr int kSumsOfTwo = 2 * 2 * kPartialSums;
   if constexpr (V::kAccumulators > kSumsOfTwo) {
     if (run.n_columns == kDeltaColumns) {
-      RunColumns<V, 2>(run, 0);
+      RunColumns<V, 2, kCorrects>(run, 0);
       return;
     }
   }
   for (int column = 0; column < run.n_columns; column += V::kLanes) {
-    RunColumns<V, 1>(run, column);
+    RunColumns<V, 1, kCorrects>(run, column);
+  }
+}
+
+template <class V>
+inline void RunDelta(const DeltaRun& run) {
+  if (run.corrects) {
+    RunAllColumns<V, true>(run);
+  } else {
+    RunAllColumns<V, false>(run);
   }
 }
 
@@ -137,7 +155,24 @@ inline void NormAndGate(const GatedNorm& norm) {
 }
 
 template <class V>
-inline constexpr DeltaKernels kDeltaKernels{
-    .normalise = &NormaliseVector<V>, .run = &RunDelta<V>, .gated_norm = &NormAndGate<V>};
+inline void GateAndNorm(const GatedNorm& norm) {
+  for (int i = 0; i < norm.dim; i += V::kLanes) {
+    const int n = norm.dim - i;
+    V::Mul(V::LoadN(norm.y + i, n), Silu(V::LoadN(norm.z + i, n))).StoreN(norm.y + i, n);
+  }
+  const float mean = SumOfSquares<V>(norm.y, norm.dim) / static_cast<float>(norm.dim);
+  const V factor = V::Set(1.0F / std::sqrt(mean + norm.eps));
+  for (int i = 0; i < norm.dim; i += V::kLanes) {
+    const int n = norm.dim - i;
+    V::Mul(V::Mul(V::LoadN(norm.y + i, n), factor), V::LoadN(norm.weight + i, n))
+        .StoreN(norm.y + i, n);
+  }
+}
+
+template <class V>
+inline constexpr DeltaKernels kDeltaKernels{.normalise = &NormaliseVector<V>,
+                                            .run = &RunDelta<V>,
+                                            .gated_norm = &NormAndGate<V>,
+                                            .norm_gated = &GateAndNorm<V>};
 
 }  // namespace ops

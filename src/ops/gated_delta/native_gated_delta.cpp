@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/gated_delta/kernels.h"
+#include "ops/gated_delta/state_head.h"
 #include "ops/native_op.h"
 #include "ops/recurrent/state_runs.h"
 #include "ops/vector/aligned_floats.h"
@@ -16,10 +17,6 @@ namespace ops {
 namespace {
 
 namespace mx = mlx::core;
-
-// log(1 + e^x), and the sigmoid: in double and then rounded, so that the result does not depend on
-// the C library.
-double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
 // Working memory of the engine thread, kept between calls: page faults would cost more than the
 // work on few rows.
@@ -94,56 +91,22 @@ class LayerDelta {
   }
 
   void RunHead(const NativeStateRuns& sequence, int head) const {
-    alignas(64) thread_local float state[kMaxKeyDim * kDeltaColumns];
-    const std::ptrdiff_t at_head = static_cast<std::ptrdiff_t>(head) * spec_.k_dim * spec_.v_dim;
-    for (int column = 0; column < spec_.v_dim; column += kDeltaColumns) {
-      const int n = std::min(kDeltaColumns, spec_.v_dim - column);
-      Load(sequence.from == nullptr ? nullptr : sequence.from + at_head + column, n, state);
-      for (std::size_t i = 0; i < sequence.runs.size(); ++i) {
-        RunRows(sequence.runs[i], head, column, n, state);
-        if (sequence.to[i] != nullptr) {
-          Store(state, n, sequence.to[i] + at_head + column);
-        }
-      }
-    }
-  }
-
-  void RunRows(const StateRun& run, int head, int column, int n_columns, float* state) const {
-    const std::ptrdiff_t row = run.first_row;
     const std::ptrdiff_t k_head = head / (spec_.n_v_heads / spec_.n_k_heads);
-    const float* const q = qk_ + row * 2 * key_ + k_head * spec_.k_dim;
-    const std::ptrdiff_t at_value = static_cast<std::ptrdiff_t>(head) * spec_.v_dim + column;
-    const float* const decay = gates_ + row * 2 * spec_.n_v_heads + head;
-    kernels_.run({.state = state,
-                  .n_columns = n_columns,
+    const float* const q = qk_ + k_head * spec_.k_dim;
+    const std::ptrdiff_t at_value = static_cast<std::ptrdiff_t>(head) * spec_.v_dim;
+    RunStateHead(kernels_, sequence, at_value * spec_.k_dim,
+                 {.n_columns = spec_.v_dim,
                   .q = q,
                   .k = q + key_,
                   .qk_stride = 2 * key_,
-                  .v = in_.qkv + row * (2 * key_ + value_) + 2 * key_ + at_value,
+                  .v = in_.qkv + 2 * key_ + at_value,
                   .v_stride = 2 * key_ + value_,
-                  .decay = decay,
-                  .beta = decay + spec_.n_v_heads,
+                  .decay = gates_ + head,
+                  .beta = gates_ + spec_.n_v_heads + head,
                   .gate_stride = 2 * spec_.n_v_heads,
-                  .out = in_.out + row * value_ + at_value,
+                  .out = in_.out + at_value,
                   .out_stride = value_,
-                  .n_rows = run.n_rows,
                   .k_dim = spec_.k_dim});
-  }
-
-  void Load(const float* from, int n, float* state) const {
-    for (int i = 0; i < spec_.k_dim; ++i) {
-      if (from == nullptr) {
-        std::fill_n(state + i * kDeltaColumns, n, 0.0F);
-      } else {
-        std::copy_n(from + static_cast<std::ptrdiff_t>(i) * spec_.v_dim, n,
-                    state + i * kDeltaColumns);
-      }
-    }
-  }
-  void Store(const float* state, int n, float* to) const {
-    for (int i = 0; i < spec_.k_dim; ++i) {
-      std::copy_n(state + i * kDeltaColumns, n, to + static_cast<std::ptrdiff_t>(i) * spec_.v_dim);
-    }
   }
 
   void Finish(std::ptrdiff_t row) const {
