@@ -1,12 +1,12 @@
 # add_registry(TARGET models DIR models TYPE ModelFamily SYMBOL kFamily HEADER models/model.h)
 #
-# Collects src/<DIR>/*.cpp (tests, registry.cpp, weight_loader.cpp and shared_*.cpp excepted). Each file <name>.cpp
+# Collects src/<DIR>/*.cpp (tests, registry.cpp, weight_loader*.cpp and shared_*.cpp excepted). Each file <name>.cpp
 # must define `extern constinit const <TYPE> <SYMBOL>` in namespace <DIR>::<name>. The table behind
 # <DIR>::All() is generated at configure time, in file-name order.
 function(add_registry)
   cmake_parse_arguments(R "" "TARGET;DIR;TYPE;SYMBOL;HEADER" "" ${ARGN})
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${R_DIR}/*.cpp")
-  list(FILTER files EXCLUDE REGEX "_test\\.cpp$|/(registry|weight_loader|shared_[a-z_]+)\\.cpp$")
+  list(FILTER files EXCLUDE REGEX "_test\\.cpp$|/(registry|weight_loader[a-z_]*|shared_[a-z_]+)\\.cpp$")
   set(decls "")
   set(rows "")
   foreach(file IN LISTS files)

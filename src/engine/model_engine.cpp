@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/fingerprint.h"
 #include "models/model.h"
+#include "models/shared_disguise.h"
 #include "models/weight_loader.h"
 #include "ops/context.h"
 #include "ops/kv_store/kv_store.h"
@@ -151,6 +152,13 @@ std::optional<std::string_view> SimilarType(std::string_view model_type,
 
 tl::unexpected<Error> UnknownType(const model_files::ModelSource& source) {
   const std::vector<std::string_view> known = models::KnownModelTypes();
+  if (const std::optional<std::string_view> disguised = models::FindDisguised(source)) {
+    return Fail(
+        ErrorCode::kBadModel,
+        fmt::format("The model `{}` is of the unknown type `{}`, but its layers hold the tensors "
+                    "of a `{}`: if it is one, set \"model_type\": \"{}\" in its config.json.",
+                    source.name, source.model_type, *disguised, *disguised));
+  }
   const std::optional<std::string_view> similar = SimilarType(source.model_type, known);
   return Fail(
       ErrorCode::kBadModel,

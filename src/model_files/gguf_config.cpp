@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace model_files {
 namespace {
 
 constexpr std::string_view kRopeFactorsName = "rope_freqs.weight";
+constexpr std::string_view kLongFactorsName = "rope_factors_long.weight";
+constexpr std::string_view kShortFactorsName = "rope_factors_short.weight";
 constexpr std::int64_t kMaxSize = std::numeric_limits<std::int32_t>::max();
 
 const TensorView* FindTensor(const GgufFile& file, std::string_view stored_name) {
@@ -103,7 +106,7 @@ Json TranslateRopeScaling(ArchitectureReader& reader) {
   return scaling;
 }
 
-// Llama 3's frequency factors lie in a tensor, already computed.
+// Frequency factors lie in tensors: Llama 3's already computed, LongRoPE's as the config has them.
 Result<Json> ReadRopeFactors(const TensorView& tensor, std::string_view file_name) {
   if (tensor.format != TensorFormat::kF32) {
     return Fail(ErrorCode::kBadModel,
@@ -152,6 +155,33 @@ void AddNumbers(ArchitectureReader& reader, Json& config) {
   }
 }
 
+// LongRoPE (Phi-3): two lists of factors and the attention factor.
+Result<void> AddLongRope(ArchitectureReader& reader, const GgufFile& file,
+                         std::string_view file_name, Json& config) {
+  const TensorView* long_factors = FindTensor(file, kLongFactorsName);
+  const TensorView* short_factors = FindTensor(file, kShortFactorsName);
+  if (long_factors == nullptr || short_factors == nullptr) {
+    return {};
+  }
+  Json scaling = {{"rope_type", "longrope"}};
+  for (const auto& [key, tensor] :
+       {std::pair("long_factor", long_factors), std::pair("short_factor", short_factors)}) {
+    Result<Json> list = ReadRopeFactors(*tensor, file_name);
+    if (!list) {
+      return Fail(list.error());
+    }
+    scaling[key] = std::move(*list);
+  }
+  if (const auto original = reader.Size("rope.scaling.original_context_length")) {
+    scaling["original_max_position_embeddings"] = *original;
+  }
+  if (const auto factor = reader.Number("rope.scaling.attn_factor")) {
+    scaling["attention_factor"] = *factor;
+  }
+  config["rope_scaling"] = std::move(scaling);
+  return {};
+}
+
 // Set for embedding models and rerankers (llama.h, enum llama_pooling_type; 0: none).
 void AddPooling(const ArchitectureReader& reader, Json& config) {
   if (const double pooling = reader.Number("pooling_type").value_or(0); pooling > 0) {
@@ -170,6 +200,11 @@ Json DescribeUnknown(ArchitectureReader& reader, std::string_view architecture) 
 }
 
 }  // namespace
+
+bool IsInConfig(std::string_view stored_name) {
+  return stored_name == kRopeFactorsName || stored_name == kLongFactorsName ||
+         stored_name == kShortFactorsName;
+}
 
 Result<Json> TranslateConfig(const GgufFile& file, std::string_view architecture,
                              const GgufFamily* family, std::string_view file_name) {
@@ -204,6 +239,9 @@ Result<Json> TranslateConfig(const GgufFile& file, std::string_view architecture
       return Fail(list.error());
     }
     config["rope_freq_factors"] = std::move(*list);
+  }
+  if (Result<void> added = AddLongRope(reader, file, file_name, config); !added) {
+    return Fail(added.error());
   }
   if (family->add_config != nullptr) {
     family->add_config(file.metadata, config);

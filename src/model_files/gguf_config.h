@@ -13,4 +13,7 @@ namespace model_files {
 [[nodiscard]] Result<Json> TranslateConfig(const GgufFile& file, std::string_view architecture,
                                            const GgufFamily* family, std::string_view file_name);
 
+// Whether what this tensor holds is told by the config above: RoPE factors.
+[[nodiscard]] bool IsInConfig(std::string_view stored_name);
+
 }  // namespace model_files

@@ -83,8 +83,8 @@ void MarkPermutedHeads(ModelSource& source) {
 void AddTensors(GgufFile& file, const GgufFamily* family, ModelSource& source) {
   for (TensorView& tensor : file.tensors) {
     source.weight_bytes += tensor.data.size();
-    if (family != nullptr && tensor.stored_name == "rope_freqs.weight") {
-      continue;  // is in the config
+    if (family != nullptr && IsInConfig(tensor.stored_name)) {
+      continue;
     }
     // A name that the family does not know stays: its loader names it as surplus.
     std::optional<std::string> name =

@@ -136,20 +136,20 @@ TEST_F(Library, WhatCannotBeServedIsListedWithItsReason) {
   home_.Write(place / "embedding/modules.json", "[]");
   home_.Write(place / "no-weights/config.json", R"({"model_type":"llama"})");
   home_.Write(place / "cut/m.gguf", test::SmallModel("llama").Finish().substr(0, 700));
-  WriteDirectory(place / "mxfp4", "llama");
-  home_.Write(place / "mxfp4/config.json",
-              R"({"model_type":"llama","quantization":{"mode":"mxfp4","bits":4}})");
+  WriteDirectory(place / "nvfp4", "llama");
+  home_.Write(place / "nvfp4/config.json",
+              R"({"model_type":"llama","quantization":{"mode":"nvfp4","bits":4}})");
   home_.Write(
       place / "iq/iq.gguf",
-      test::SmallModel("llama").Tensor("output.weight", {256}, 23, std::string(136, 'x')).Finish());
+      test::SmallModel("llama").Tensor("output.weight", {256}, 22, std::string(82, 'x')).Finish());
   const auto found = Find();
   EXPECT_THAT(found.at("p/other").why_not, HasSubstr("`bert`"));
   EXPECT_THAT(found.at("p/embedding").why_not, HasSubstr("embeddings"));
   EXPECT_THAT(found.at("p/no-weights").why_not, HasSubstr("no .safetensors"));
   EXPECT_THAT(found.at("p/cut/m").why_not, HasSubstr("truncated"));
   EXPECT_GT(found.at("p/cut/m").size_bytes, 0U);
-  EXPECT_THAT(found.at("p/mxfp4").why_not, HasSubstr("affine"));
-  EXPECT_THAT(found.at("p/iq/iq").why_not, HasSubstr("IQ4_XS"));
+  EXPECT_THAT(found.at("p/nvfp4").why_not, HasSubstr("affine"));
+  EXPECT_THAT(found.at("p/iq/iq").why_not, HasSubstr("IQ2_S"));
   for (const auto& [name, model] : found) {
     EXPECT_FALSE(model.servable) << name;
   }

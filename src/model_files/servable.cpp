@@ -9,17 +9,7 @@ namespace model_files {
 namespace {
 
 // What models/weight_loader.h loads. Integer buffers (position ids) are left aside by every family.
-bool IsReadable(TensorFormat format) {
-  switch (format) {
-    case TensorFormat::kQ5_1:
-    case TensorFormat::kQ2_K:
-    case TensorFormat::kQ3_K:
-    case TensorFormat::kOther:
-      return false;
-    default:
-      return true;
-  }
-}
+bool IsReadable(TensorFormat format) { return format != TensorFormat::kOther; }
 
 std::string TextIn(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -34,7 +24,7 @@ bool IsAffineRecord(const Json& record) {
   const bool bits_exist =
       bits == record.end() || (bits->is_number_integer() &&
                                std::ranges::find(kBits, bits->get<std::int64_t>()) != kBits.end());
-  return (mode.empty() || mode == "affine") && bits_exist;
+  return mode == "mxfp4" || ((mode.empty() || mode == "affine") && bits_exist);
 }
 
 std::string CheckQuantization(const Json& config) {
@@ -43,7 +33,11 @@ std::string CheckQuantization(const Json& config) {
     if (records == config.end() || !records->is_object()) {
       continue;
     }
-    if (const std::string method = TextIn(*records, "quant_method"); !method.empty()) {
+    const std::string method = TextIn(*records, "quant_method");
+    if (method == "mxfp4" || method == "fp8") {
+      continue;
+    }
+    if (!method.empty()) {
       return fmt::format("The weights are quantised with `{}`, which is not supported yet.",
                          method);
     }
@@ -52,7 +46,9 @@ std::string CheckQuantization(const Json& config) {
       affine = affine && (!entry.is_object() || IsAffineRecord(entry));
     }
     if (!affine) {
-      return "Of MLX's quantisations only affine with 2, 3, 4, 5, 6 or 8 bits is supported yet.";
+      return "Of MLX's quantisations only mxfp4 and affine with 2, 3, 4, 5, 6 or 8 bits are "
+             "supported "
+             "yet.";
     }
   }
   return {};

@@ -32,6 +32,10 @@ enum class TensorFormat : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMxfp4,
+  kF8E4M3,
   kOther,  // named in TensorView::format_name; cannot be read yet
 };
 

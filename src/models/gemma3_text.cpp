@@ -154,7 +154,7 @@ Result<Layer> LoadLayer(WeightLoader& weights, const Config& config, const std::
   Result<AttentionBlock> attention = LoadAttention(weights, prefix + "self_attn.",
                                                    {.spec = spec,
                                                     .hidden_size = config.hidden_size,
-                                                    .head_norms = true,
+                                                    .norms = QkNorms::kPerHead,
                                                     .zero_centred_norms = true});
   if (!attention) {
     return Fail(attention.error());

@@ -209,7 +209,7 @@ Result<void> LoadOperator(WeightLoader& weights, const Config& config, const std
   Result<AttentionBlock> attention = LoadAttention(weights, prefix + "self_attn.",
                                                    {.spec = spec,
                                                     .hidden_size = config.hidden_size,
-                                                    .head_norms = true,
+                                                    .norms = QkNorms::kPerHead,
                                                     .output_name = "out_proj",
                                                     .q_norm_name = "q_layernorm",
                                                     .k_norm_name = "k_layernorm"});

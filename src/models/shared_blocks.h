@@ -24,26 +24,38 @@ struct AttentionBlock {
   ops::AttentionSpec spec;
   std::unique_ptr<ops::Linear> qkv;        // [(n_heads + 2 n_kv_heads) head_dim, hidden]
   std::unique_ptr<ops::Linear> output;     // [hidden, n_heads head_dim]
-  std::optional<mlx::core::array> q_norm;  // [head_dim]
-  std::optional<mlx::core::array> k_norm;  // [head_dim]
+  std::optional<mlx::core::array> q_norm;  // [head_dim], or [n_heads head_dim] over all heads
+  std::optional<mlx::core::array> k_norm;  // [head_dim], or [n_kv_heads head_dim]
   std::unique_ptr<ops::Linear> gate;       // [n_heads head_dim, hidden], or nothing
+  std::optional<mlx::core::array> sinks;   // [n_heads]
 
-  // x: [T, hidden], angles: [T, head_dim]. Returns [T, n_heads head_dim].
-  [[nodiscard]] mlx::core::array Attend(const ops::Context& context, const mlx::core::array& x,
-                                        const mlx::core::array& angles, const ops::StepBatch& batch,
-                                        ops::KvStore& store) const;
+  // x: [T, hidden], angles: [T, rotary_dim]. Returns [T, n_heads head_dim]. `q_factors` [T, 1]
+  // multiplies the q of each row.
+  [[nodiscard]] mlx::core::array Attend(
+      const ops::Context& context, const mlx::core::array& x, const mlx::core::array& angles,
+      const ops::StepBatch& batch, ops::KvStore& store,
+      const std::optional<mlx::core::array>& q_factors = std::nullopt) const;
 };
 
+// What q_norm and k_norm normalise.
+enum class QkNorms { kNone, kPerHead, kAllHeads };
+
 struct AttentionOptions {
-  ops::AttentionSpec spec;
+  ops::AttentionSpec spec = {};
   int hidden_size = 0;
-  bool head_norms = false;          // q_norm and k_norm per head
+  QkNorms norms = QkNorms::kNone;
   bool zero_centred_norms = false;  // of these
+  // Biases of q, k and v must be there. (Biases that are there are always added.)
+  bool qkv_biases = false;
   // What some families call the other matrices.
   std::string output_name = "o_proj";
   std::string q_norm_name = "q_norm";
   std::string k_norm_name = "k_norm";
-  bool output_gate = false;  // q_proj holds for each head its q, then the gate of its output
+  std::string fused_qkv_name = "";  // one tensor with the rows of q, k and v
+  bool output_gate = false;         // q_proj holds for each head its q, then the gate of its output
+  // So many dimensions of each head of q and k are stored as the pairs (2 i, 2 i + 1) that RoPE
+  // turns together; they are put apart at load.
+  int interleaved_dim = 0;
 };
 
 // Reads <prefix>q_proj, k_proj, v_proj and the others by their names.
@@ -68,6 +80,7 @@ struct GatedMlpOptions {
   std::string gate_name = "gate_proj";
   std::string up_name = "up_proj";
   std::string down_name = "down_proj";
+  std::string fused_name = "";  // one tensor with the rows of gate and up
 };
 
 // Reads <prefix>gate_proj, up_proj, down_proj, or what the options call them.

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "models/shared_conv.h"
+#include "models/shared_unused.h"
 
 namespace models {
 namespace {
@@ -206,12 +206,7 @@ bool IsBesideTheTextModel(std::string_view name) {
 }
 
 void LogUnusedMtp(const model_files::ModelSource& source) {
-  const auto is_mtp = [](const auto& entry) { return entry.first.starts_with("mtp."); };
-  const auto n = std::ranges::count_if(source.tensors, is_mtp);
-  if (n > 0) {
-    spdlog::info("`{}` holds {} tensors for predicting several tokens at once, which are not used",
-                 source.name, n);
-  }
+  LogUnusedTensors(source, "mtp.", "predicting several tokens at once");
 }
 
 }  // namespace models

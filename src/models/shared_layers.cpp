@@ -2,19 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <map>
 #include <utility>
 
 namespace models {
 
-std::vector<int> LayerWindows(const Json& config, ConfigReader& reader, int n_layers, int window,
-                              const std::function<bool(int layer)>& is_full) {
-  std::vector<int> windows;
-  constexpr int kMaxLayers = 10'000;  // far above every model; each is listed before it is loaded
+bool CheckLayerCount(ConfigReader& reader, int n_layers) {
+  constexpr int kMaxLayers = 10'000;  // far above every model
   if (n_layers > kMaxLayers) {
     reader.Refuse(
         fmt::format("`num_hidden_layers` in the configuration must be at most {}, got {}.",
                     kMaxLayers, n_layers));
+  }
+  return n_layers <= kMaxLayers;
+}
+
+std::vector<int> LayerWindows(const Json& config, ConfigReader& reader, int n_layers, int window,
+                              const std::function<bool(int layer)>& is_full) {
+  std::vector<int> windows;
+  if (!CheckLayerCount(reader, n_layers)) {
     return windows;
   }
   const auto types = config.find("layer_types");
@@ -40,6 +47,17 @@ std::vector<int> LayerWindows(const Json& config, ConfigReader& reader, int n_la
   }
   windows.resize(static_cast<std::size_t>(n_layers), 0);
   return windows;
+}
+
+std::vector<int> QwenWindows(const Json& config, ConfigReader& reader, int n_layers) {
+  if (!reader.Flag("use_sliding_window", false) || !reader.IsSet("sliding_window")) {
+    return LayerWindows(Json::object(), reader, n_layers, 0, [](int) { return true; });
+  }
+  const auto first = config.find("max_window_layers");
+  const std::int64_t first_sliding =
+      first != config.end() && first->is_number_integer() ? first->get<std::int64_t>() : n_layers;
+  return LayerWindows(config, reader, n_layers, reader.Size("sliding_window"),
+                      [first_sliding](int layer) { return layer < first_sliding; });
 }
 
 std::vector<ops::LayerGroup> GroupLayers(const std::vector<int>& windows) {

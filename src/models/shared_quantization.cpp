@@ -81,10 +81,17 @@ Result<QuantizationRecord> FindQuantization(const Json& config, std::string_view
   const std::string mode = entry.contains("mode") && entry["mode"].is_string()
                                ? entry["mode"].get<std::string>()
                                : "affine";
+  if (mode == "mxfp4") {
+    constexpr int kBits = 4;
+    constexpr int kGroup = 32;
+    return QuantizationRecord{.bits = kBits, .group_size = kGroup, .mxfp4 = true};
+  }
   if (mode != "affine") {
-    return Fail(ErrorCode::kBadModel, fmt::format("The matrix `{}` is quantised in mode `{}`, "
-                                                  "which is not supported yet; only `affine` is.",
-                                                  name, mode));
+    return Fail(
+        ErrorCode::kBadModel,
+        fmt::format("The matrix `{}` is quantised in mode `{}`, which is not supported yet; "
+                    "`affine` and `mxfp4` are.",
+                    name, mode));
   }
   const Result<int> bits = ReadOneOf(entry, "bits", kDefaultBits, name, {2, 3, 4, 5, 6, 8});
   if (!bits) {
@@ -107,10 +114,22 @@ Result<void> CheckQuantizationMethod(const Json& config) {
   if (method == found->end() || !method->is_string()) {
     return {};
   }
-  return Fail(ErrorCode::kBadModel, fmt::format("The weights are quantised with `{}`, which is not "
-                                                "supported yet; supported are MLX affine "
-                                                "quantisation and the GGUF formats.",
-                                                method->get<std::string>()));
+  const auto name = method->get<std::string>();
+  if (name == "mxfp4") {
+    return {};
+  }
+  if (name == "fp8") {
+    const Json blocks = found->value("weight_block_size", Json::array({128, 128}));
+    if (blocks == Json::array({128, 128}) && found->value("fmt", Json("e4m3")) != "e5m2") {
+      return {};
+    }
+    return Fail(ErrorCode::kBadModel,
+                "Weights quantised with `fp8` must be E4M3 with scales for blocks of 128 x 128.");
+  }
+  return Fail(ErrorCode::kBadModel,
+              fmt::format("The weights are quantised with `{}`, which is not supported yet; "
+                          "supported are MLX's affine and mxfp4, fp8 and the GGUF formats.",
+                          name));
 }
 
 }  // namespace models

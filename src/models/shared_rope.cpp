@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,57 @@ const Json* FindParameters(const Json& config, const RopeOptions& options) {
   const Json* own = FindObject(*all, std::string(options.layer_type).c_str());
   // One record for all layers is the global layers'.
   return own != nullptr || !options.scaled ? own : all;
+}
+
+// Divides each frequency by its number in `factors`. Errors name `name`.
+Result<void> DivideBy(const Json& factors, std::string_view name, std::vector<float>& inv_freq) {
+  if (!factors.is_array() || factors.size() != inv_freq.size()) {
+    return Fail(ErrorCode::kBadModel,
+                fmt::format("`{}` has {} factors, but a head has {} frequencies.", name,
+                            factors.size(), inv_freq.size()));
+  }
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    const double factor = factors[i].is_number() ? factors[i].get<double>() : 0.0;
+    if (!(factor > 0)) {
+      return Fail(ErrorCode::kBadModel, fmt::format("`{}` must hold numbers above 0.", name));
+    }
+    inv_freq[i] = static_cast<float>(inv_freq[i] / factor);
+  }
+  return {};
+}
+
+bool IsLongRope(const Json& record) {
+  const std::string type = record.value("rope_type", record.value("type", std::string()));
+  // Phi-3's first checkpoints call it otherwise.
+  return type == "longrope" || type == "su" || (type == "yarn" && record.contains("long_factor"));
+}
+
+// LongRoPE (Ding et al. 2024; transformers' modeling_rope_utils): every frequency has a divisor of
+// its own, "long_factor" for models that were extended and "short_factor" within the context they
+// were first trained for. transformers changes from one to the other when a sequence outgrows that
+// context, which would make the K of its first tokens wrong; so the model's context decides, once,
+// as in mlx-lm and vLLM.
+Result<void> ApplyLongRope(const Json& config, const Json& record, ops::RopeSpec& spec) {
+  ConfigReader reader(config);
+  ConfigReader record_reader(record);
+  const double original = record.contains("original_max_position_embeddings")
+                              ? record_reader.Positive("original_max_position_embeddings")
+                              : reader.Positive("original_max_position_embeddings");
+  const double longest = reader.Positive("max_position_embeddings");
+  const double factor = record_reader.Positive("factor", longest / original);
+  const double usual = factor <= 1.0 || original <= 1.0
+                           ? 1.0
+                           : std::sqrt(1.0 + std::log(factor) / std::log(original));
+  spec.attention_factor = static_cast<float>(record_reader.Positive("attention_factor", usual));
+  for (const ConfigReader* each : {&reader, &record_reader}) {
+    if (Result<void> read = each->Check(); !read) {
+      return Fail(read.error());
+    }
+  }
+  const char* const key = longest > original ? "long_factor" : "short_factor";
+  const Json none = Json::array();
+  const auto factors = record.find(key);
+  return DivideBy(factors == record.end() ? none : *factors, key, spec.inv_freq);
 }
 
 // The kind and numbers of one scaling record; what it lacks keeps its default.
@@ -66,7 +119,7 @@ void ReadScaling(ConfigReader& reader, ops::RopeScaling& scaling) {
   } else {
     reader.Refuse(fmt::format(
         "The rope scaling `{}` in the configuration is not supported yet; known are default, "
-        "linear, llama3 and yarn.",
+        "linear, llama3, yarn and longrope.",
         type));
   }
 }
@@ -76,19 +129,7 @@ Result<void> ApplyFactors(const Json& config, std::vector<float>& inv_freq) {
   if (factors == config.end() || !factors->is_array()) {
     return {};
   }
-  if (factors->size() != inv_freq.size()) {
-    return Fail(ErrorCode::kBadModel,
-                fmt::format("`rope_freqs.weight` has {} factors, but a head has {} frequencies.",
-                            factors->size(), inv_freq.size()));
-  }
-  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-    const double factor = (*factors)[i].is_number() ? (*factors)[i].get<double>() : 0.0;
-    if (!(factor > 0)) {
-      return Fail(ErrorCode::kBadModel, "`rope_freqs.weight` must hold numbers above 0.");
-    }
-    inv_freq[i] = static_cast<float>(inv_freq[i] / factor);
-  }
-  return {};
+  return DivideBy(*factors, "rope_freqs.weight", inv_freq);
 }
 
 }  // namespace
@@ -118,11 +159,19 @@ Result<ops::RopeSpec> ReadRope(const Json& config, const RopeOptions& options) {
   ops::RopeScaling scaling;
   scaling.rotary_dim = rotary_dim;
   scaling.theta = theta;
-  ReadScaling(record_reader, scaling);
+  const bool long_rope = scales && IsLongRope(*record);
+  if (!long_rope) {
+    ReadScaling(record_reader, scaling);
+  }
   if (Result<void> read = record_reader.Check(); !read) {
     return Fail(read.error());
   }
   ops::RopeSpec spec = ops::MakeRopeSpec(scaling);
+  if (long_rope) {
+    if (Result<void> applied = ApplyLongRope(config, *record, spec); !applied) {
+      return Fail(applied.error());
+    }
+  }
   if (options.scaled) {
     if (Result<void> applied = ApplyFactors(config, spec.inv_freq); !applied) {
       return Fail(applied.error());

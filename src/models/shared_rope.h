@@ -20,8 +20,8 @@ struct RopeOptions {
 };
 
 // The rotary embedding a config describes: "rope_parameters", or "rope_theta" and "rope_scaling",
-// and GGUF's "rope_freq_factors" (a list that divides the frequencies). Errors (kBadModel) name the
-// field.
+// with LongRoPE's lists, and GGUF's "rope_freq_factors" (a list that divides the frequencies).
+// Errors (kBadModel) name the field.
 [[nodiscard]] Result<ops::RopeSpec> ReadRope(const Json& config, const RopeOptions& options);
 
 }  // namespace models

@@ -37,6 +37,28 @@ TEST(ReadRope, GgufFactorsDivideTheFrequencies) {
   EXPECT_FLOAT_EQ(rope->inv_freq[3], 0.001F / 4);
 }
 
+// phi-4-mini's spelling, and phi-3's first: the long factors wherever the model was extended.
+TEST(ReadRope, LongRopeTakesTheFactorsOfTheModelsContext) {
+  for (const char* type : {"longrope", "su", "yarn"}) {
+    const auto read = [&](int context) {
+      return ReadRope(Parse(R"({"original_max_position_embeddings": 64, "rope_theta": 10000,
+                                "max_position_embeddings": )" +
+                            std::to_string(context) + R"(, "rope_scaling": {"type": ")" + type +
+                            R"(", "short_factor": [1, 1, 1, 2], "long_factor": [2, 4, 8, 16]}})"),
+                      {.head_dim = 8});
+    };
+    const auto extended = read(256);
+    const auto plain = read(64);
+    ASSERT_TRUE(extended && plain) << type;
+    EXPECT_FLOAT_EQ(extended->inv_freq[0], 0.5F);
+    EXPECT_FLOAT_EQ(extended->inv_freq[3], 0.001F / 16);
+    EXPECT_FLOAT_EQ(extended->attention_factor, std::sqrt(1.0F + std::log(4.0F) / std::log(64.0F)));
+    EXPECT_FLOAT_EQ(plain->inv_freq[0], 1.0F);
+    EXPECT_FLOAT_EQ(plain->inv_freq[3], 0.001F / 2);
+    EXPECT_FLOAT_EQ(plain->attention_factor, 1.0F);
+  }
+}
+
 TEST(ReadRope, AScalingOfGlobalLayersLeavesLocalOnesAlone) {
   const RopeOptions local{.head_dim = 8,
                           .default_theta = 1e4,
@@ -63,7 +85,14 @@ TEST(ReadRope, ConfigsThatCannotBeMeantAreRefusedByName) {
     const char* named;
   };
   const Wrong wrongs[] = {
-      {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2}})", "longrope"},
+      {R"({"rope_scaling": {"rope_type": "dynamic", "factor": 2}})", "dynamic"},
+      {R"({"rope_scaling": {"rope_type": "longrope"}})", "original_max_position_embeddings"},
+      {R"({"max_position_embeddings": 64, "rope_scaling": {"rope_type": "longrope",
+          "original_max_position_embeddings": 32, "short_factor": [1, 1, 1, 1], "long_factor": [1, 2]}})",
+       "long_factor"},
+      {R"({"max_position_embeddings": 64, "rope_scaling": {"rope_type": "longrope",
+          "original_max_position_embeddings": 32, "long_factor": [1, 2, 0, 3]}})",
+       "long_factor"},
       {R"({"rope_scaling": {"rope_type": "linear"}})", "factor"},
       {R"({"rope_scaling": {"rope_type": "linear", "factor": -1}})", "factor"},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 4}})",

@@ -33,14 +33,26 @@ std::optional<WeightFormat> LinearFormat(TensorFormat format) {
       return WeightFormat::kQ4_1;
     case TensorFormat::kQ5_0:
       return WeightFormat::kQ5_0;
+    case TensorFormat::kQ5_1:
+      return WeightFormat::kQ5_1;
     case TensorFormat::kQ8_0:
       return WeightFormat::kQ8_0;
+    case TensorFormat::kQ2_K:
+      return WeightFormat::kQ2_K;
+    case TensorFormat::kQ3_K:
+      return WeightFormat::kQ3_K;
     case TensorFormat::kQ4_K:
       return WeightFormat::kQ4_K;
     case TensorFormat::kQ5_K:
       return WeightFormat::kQ5_K;
     case TensorFormat::kQ6_K:
       return WeightFormat::kQ6_K;
+    case TensorFormat::kIQ4_NL:
+      return WeightFormat::kIQ4_NL;
+    case TensorFormat::kIQ4_XS:
+      return WeightFormat::kIQ4_XS;
+    case TensorFormat::kMxfp4:
+      return WeightFormat::kMxfp4;
     default:
       return std::nullopt;
   }
@@ -72,12 +84,35 @@ tl::unexpected<Error> UnsupportedFormat(const TensorView& tensor) {
       ErrorCode::kBadModel,
       fmt::format(
           "Tensor `{}` is stored as {}, which is not supported yet; supported are F32, F16, BF16, "
-          "Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K and MLX affine 2 to 8 bits.",
+          "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, "
+          "F8_E4M3 and MLX affine 2 to 8 bits.",
           tensor.stored_name, tensor.format_name));
 }
 
+// Of gpt-oss's MXFP4 codes.
+constexpr std::string_view kBlocksEnding = "_blocks";
+
 std::int64_t StoredRows(const WeightLoader::Part& part) {
   return part.n_stored == 0 ? part.n_out : part.n_stored;
+}
+
+// Shape of the tensor that holds a part of this shape.
+std::vector<std::int64_t> StoredShape(const WeightLoader::Part& part,
+                                      std::vector<std::int64_t> shape) {
+  if (part.n_experts > 0) {
+    shape.insert(shape.begin(), part.n_experts);
+  }
+  return shape;
+}
+
+// The part's own bytes of its tensor's.
+std::span<const std::byte> BytesOf(const WeightLoader::Part& part,
+                                   std::span<const std::byte> data) {
+  if (part.n_experts == 0) {
+    return data;
+  }
+  const std::size_t size = data.size() / static_cast<std::size_t>(part.n_experts);
+  return data.subspan(size * static_cast<std::size_t>(part.expert), size);
 }
 
 // Buffers that old checkpoints carry and every loader computes itself.
@@ -166,6 +201,9 @@ Result<ops::WeightSource> WeightLoader::MakeAffineSource(const Part& part, int n
   if (!record) {
     return Fail(record.error());
   }
+  if (record->mxfp4) {
+    return MakeMxfp4Source(part, n_in, words);
+  }
   const Result<const TensorView*> scales = Take(part.name + ".scales");
   if (!scales) {
     return Fail(scales.error());
@@ -177,11 +215,12 @@ Result<ops::WeightSource> WeightLoader::MakeAffineSource(const Part& part, int n
   const int bits = record->bits;
   const int group_size = record->group_size;
   const std::int64_t n_out = StoredRows(part);
-  const std::vector<std::int64_t> words_shape = {n_out, std::int64_t{n_in} * bits / 32};
+  const std::vector<std::int64_t> words_shape =
+      StoredShape(part, {n_out, std::int64_t{n_in} * bits / 32});
   if (words.shape != words_shape) {
     return WrongShape(words, words_shape);
   }
-  const std::vector<std::int64_t> scales_shape = {n_out, n_in / group_size};
+  const std::vector<std::int64_t> scales_shape = StoredShape(part, {n_out, n_in / group_size});
   for (const TensorView* tensor : {*scales, *biases}) {
     if (tensor->shape != scales_shape) {
       return WrongShape(*tensor, scales_shape);
@@ -194,17 +233,78 @@ Result<ops::WeightSource> WeightLoader::MakeAffineSource(const Part& part, int n
                            .format = WeightFormat::kMlxAffine,
                            .n_out = part.n_out,
                            .n_in = n_in,
-                           .data = words.data,
-                           .scales = (*scales)->data,
-                           .biases = (*biases)->data,
+                           .data = BytesOf(part, words.data),
+                           .scales = BytesOf(part, (*scales)->data),
+                           .biases = BytesOf(part, (*biases)->data),
                            .scale_format = *AsScaleFormat((*scales)->format),
                            .bits = bits,
                            .group_size = group_size,
                            .source_row = part.source_row};
 }
 
+Result<ops::WeightSource> WeightLoader::MakeMxfp4Source(const Part& part, int n_in,
+                                                        const TensorView& words) {
+  constexpr int kGroup = 32;
+  const bool blocks = words.format == TensorFormat::kU8;
+  const Result<const TensorView*> scales = Take(part.name + (blocks ? "_scales" : ".scales"));
+  if (!scales) {
+    return Fail(scales.error());
+  }
+  const std::int64_t rows = StoredRows(part);
+  const std::vector<std::int64_t> words_shape =
+      blocks ? StoredShape(part, {rows, n_in / kGroup, kGroup / 2})
+             : StoredShape(part, {rows, n_in / 8});
+  if (words.shape != words_shape) {
+    return WrongShape(words, words_shape);
+  }
+  const std::vector<std::int64_t> scales_shape = StoredShape(part, {rows, n_in / kGroup});
+  if ((*scales)->shape != scales_shape) {
+    return WrongShape(**scales, scales_shape);
+  }
+  if ((*scales)->format != TensorFormat::kU8) {
+    return UnsupportedFormat(**scales);
+  }
+  return ops::WeightSource{.name = words.stored_name,
+                           .format = WeightFormat::kMlxMxfp4,
+                           .n_out = part.n_out,
+                           .n_in = n_in,
+                           .data = BytesOf(part, words.data),
+                           .scales = BytesOf(part, (*scales)->data),
+                           .source_row = part.source_row};
+}
+
+Result<ops::WeightSource> WeightLoader::MakeF8Source(const Part& part, int n_in,
+                                                     const TensorView& view) {
+  const std::string name = part.name + part.ending;
+  const Result<const TensorView*> scales = Take(name + "_scale_inv");
+  if (!scales) {
+    return Fail(scales.error());
+  }
+  const std::int64_t rows = StoredRows(part);
+  const std::vector<std::int64_t> shape = StoredShape(part, {rows, n_in});
+  if (view.shape != shape) {
+    return WrongShape(view, shape);
+  }
+  constexpr std::int64_t kBlock = 128;
+  const std::vector<std::int64_t> scales_shape =
+      StoredShape(part, {(rows + kBlock - 1) / kBlock, (n_in + kBlock - 1) / kBlock});
+  if ((*scales)->shape != scales_shape) {
+    return WrongShape(**scales, scales_shape);
+  }
+  if ((*scales)->format != TensorFormat::kF32) {
+    return UnsupportedFormat(**scales);
+  }
+  return ops::WeightSource{.name = view.stored_name,
+                           .format = WeightFormat::kF8E4M3,
+                           .n_out = part.n_out,
+                           .n_in = n_in,
+                           .data = BytesOf(part, view.data),
+                           .scales = BytesOf(part, (*scales)->data),
+                           .source_row = RowOrder(part, name)};
+}
+
 Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
-  const std::string name = part.name + ".weight";
+  const std::string name = part.name + part.ending;
   const Result<const TensorView*> tensor = Take(name);
   if (!tensor) {
     return Fail(tensor.error());
@@ -216,11 +316,17 @@ Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
   if (view.format == TensorFormat::kU32) {
     return MakeAffineSource(part, n_in, view);
   }
+  if (view.format == TensorFormat::kU8 && part.ending == kBlocksEnding) {
+    return MakeMxfp4Source(part, n_in, view);
+  }
+  if (view.format == TensorFormat::kF8E4M3) {
+    return MakeF8Source(part, n_in, view);
+  }
   const std::optional<WeightFormat> format = LinearFormat(view.format);
   if (!format) {
     return UnsupportedFormat(view);
   }
-  const std::vector<std::int64_t> expected = {StoredRows(part), n_in};
+  const std::vector<std::int64_t> expected = StoredShape(part, {StoredRows(part), n_in});
   if (view.shape != expected) {
     return WrongShape(view, expected);
   }
@@ -228,16 +334,19 @@ Result<ops::WeightSource> WeightLoader::MakeSource(const Part& part, int n_in) {
                            .format = *format,
                            .n_out = part.n_out,
                            .n_in = n_in,
-                           .data = view.data,
+                           .data = BytesOf(part, view.data),
                            .scales = {},
                            .biases = {},
                            .source_row = RowOrder(part, name)};
 }
 
 Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& parts) {
-  const auto bias_name = [](const Part& part) { return part.name + ".bias"; };
-  const bool any = std::ranges::any_of(
-      parts, [&](const Part& part) { return source_.tensors.contains(bias_name(part)); });
+  const auto bias_name = [](const Part& part) {
+    return part.name + (part.ending == ".weight" ? ".bias" : "_bias");
+  };
+  const bool any = std::ranges::any_of(parts, [&](const Part& part) {
+    return part.biased || source_.tensors.contains(bias_name(part));
+  });
   std::vector<float> all;
   if (!any) {
     return all;
@@ -245,7 +354,7 @@ Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& par
   for (const Part& part : parts) {
     const std::string name = bias_name(part);
     const auto n_out = static_cast<std::size_t>(part.n_out);
-    if (!source_.tensors.contains(name)) {
+    if (!part.biased && !source_.tensors.contains(name)) {
       all.resize(all.size() + n_out, 0.0F);
       continue;
     }
@@ -253,16 +362,20 @@ Result<std::vector<float>> WeightLoader::TakeBiases(const std::vector<Part>& par
     if (!tensor) {
       return Fail(tensor.error());
     }
-    if ((*tensor)->shape != std::vector<std::int64_t>{StoredRows(part)}) {
-      return WrongShape(**tensor, {StoredRows(part)});
+    const std::vector<std::int64_t> expected = StoredShape(part, {StoredRows(part)});
+    if ((*tensor)->shape != expected) {
+      return WrongShape(**tensor, expected);
     }
     const Result<std::vector<float>> values = ReadFloats(**tensor);
     if (!values) {
       return Fail(values.error());
     }
     const std::function<int(int)> source_row = RowOrder(part, name);
+    const std::size_t first =
+        static_cast<std::size_t>(part.expert) * static_cast<std::size_t>(StoredRows(part));
     for (int row = 0; row < part.n_out; ++row) {
-      all.push_back((*values)[static_cast<std::size_t>(source_row ? source_row(row) : row)]);
+      all.push_back(
+          (*values)[first + static_cast<std::size_t>(source_row ? source_row(row) : row)]);
     }
   }
   return all;
@@ -281,7 +394,8 @@ void WeightLoader::DropTensor(const std::string& name) {
 }
 
 void WeightLoader::DoneWith(const std::string& name) {
-  for (const char* ending : {".weight", ".scales", ".biases", ".bias"}) {
+  for (const char* ending : {".weight", ".scales", ".biases", ".bias", "", ".weight_scale_inv",
+                             "_blocks", "_scales", "_bias"}) {
     DropTensor(name + ending);
   }
   if (on_progress_) {

@@ -14,7 +14,9 @@
 
 #include "base/result.h"
 #include "model_files/model_source.h"
+#include "ops/linear/head_linear.h"
 #include "ops/linear/linear.h"
+#include "ops/moe/experts.h"
 
 namespace models {
 
@@ -34,7 +36,8 @@ class WeightLoader {
   // Rows of "<name>.weight" as stored (the vocabulary, where the config does not tell), or nothing.
   [[nodiscard]] std::optional<int> Rows(std::string_view name) const;
 
-  // A matrix of `parts` stacked along the outputs. "<name>.bias" of a part is added where present.
+  // A matrix of `parts` stacked along the outputs. "<name>.bias" of a part is added where present,
+  // and must be there where the part is `biased`.
   struct Part {
     std::string name;
     int n_out = 0;
@@ -42,9 +45,36 @@ class WeightLoader {
     // which of them is row r.
     int n_stored = 0;  // 0: n_out
     std::function<int(int)> source_row = {};
+    bool biased = false;
+    // Where the tensor holds one such matrix for each of n_experts: which of them.
+    int expert = 0;
+    int n_experts = 0;  // 0: the tensor is the matrix
+    // Of the tensor's name. Where it is not ".weight" the bias is "<name>_bias".
+    std::string ending = ".weight";
   };
   [[nodiscard]] Result<std::unique_ptr<ops::Linear>> Linear(const std::vector<Part>& parts,
                                                             int n_in);
+
+  // A matrix whose stored values are multiplied with unrounded: what chooses experts.
+  [[nodiscard]] Result<std::unique_ptr<ops::Linear>> FloatLinear(const Part& part, int n_in);
+
+  // The routed experts of one layer, each of three matrices.
+  struct ExpertParts {
+    Part gate;
+    Part up;
+    Part down;
+  };
+  struct ExpertSizes {
+    int hidden = 0;
+    int intermediate = 0;
+    ops::Activation activation = ops::Activation::kSilu;
+  };
+  [[nodiscard]] Result<std::unique_ptr<ops::Experts>> Experts(
+      const std::vector<ExpertParts>& experts, const ExpertSizes& sizes);
+
+  // A matrix for each head, and the same with each turned round (see ops::MakeTurnedHeadLinear).
+  [[nodiscard]] Result<std::unique_ptr<ops::HeadLinear>> Heads(const std::vector<Part>& heads,
+                                                               int n_in, bool turned);
 
   // A norm weight [size] as float32. `zero_centred`: the model multiplies by 1 + w; the 1 is added
   // here unless the file already has it.
@@ -79,11 +109,20 @@ class WeightLoader {
   [[nodiscard]] Result<ops::WeightSource> MakeSource(const Part& part, int n_in);
   [[nodiscard]] Result<ops::WeightSource> MakeAffineSource(const Part& part, int n_in,
                                                            const model_files::TensorView& words);
+  // Codes `words` and E8M0 exponents in a tensor beside them: MLX's mode mxfp4, or gpt-oss's
+  // blocks.
+  [[nodiscard]] Result<ops::WeightSource> MakeMxfp4Source(const Part& part, int n_in,
+                                                          const model_files::TensorView& words);
+  // E4M3 with the float32 scales of "<name>_scale_inv".
+  [[nodiscard]] Result<ops::WeightSource> MakeF8Source(const Part& part, int n_in,
+                                                       const model_files::TensorView& view);
   // Output row r of `name` is stored row result(r); empty for as stored.
   [[nodiscard]] std::function<int(int)> RowOrder(const Part& part, const std::string& name) const;
   // Adds the biases of `parts` one after the other; parts without one give zeros. Empty when none
   // has one.
   [[nodiscard]] Result<std::vector<float>> TakeBiases(const std::vector<Part>& parts);
+  [[nodiscard]] Result<ops::ExpertSource> MakeExpert(const ExpertParts& parts,
+                                                     const ExpertSizes& sizes);
   // Gives back the pages of what a part took and reports progress.
   void DoneWith(const std::string& name);
   void DropTensor(const std::string& name);

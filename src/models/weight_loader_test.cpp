@@ -72,6 +72,18 @@ std::vector<float> Counting(int count) {
   return values;
 }
 
+TEST_F(WeightLoaderTest, ABiasThatMustBeThereIsNamedWhenItIsNot) {
+  model_.Add("q.weight", {1, 4}, {1, 2, 3, 4});
+  model_.Add("k.weight", {1, 4}, {1, 2, 3, 4});
+  model_.Add("q.bias", {1}, {5});
+  models::WeightLoader loader = Loader();
+  EXPECT_TRUE(
+      loader.Linear({{.name = "q", .n_out = 1, .biased = true}, {.name = "k", .n_out = 1}}, 4));
+  const auto refused = loader.Linear({{.name = "k", .n_out = 1, .biased = true}}, 4);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("`k.bias`"), std::string::npos) << refused.error().message;
+}
+
 TEST_F(WeightLoaderTest, RowsAndBiasesPermutedForInterleavedRopeAreBroughtBack) {
   // Two heads of four rows: the file has (pair, half), the model wants (half, pair).
   model_.Add("q.weight", {8, 32}, Counting(8 * 32));
@@ -120,7 +132,7 @@ TEST_F(WeightLoaderTest, ZeroCentredNormsGetTheirOneUnlessTheFileHasIt) {
 
 TEST_F(WeightLoaderTest, WhatIsWrongIsNamedInOneSentence) {
   model_.Add("short.weight", {2, 16}, Counting(32));
-  model_.AddRaw("odd.weight", {2, 32}, std::vector<std::byte>(64), TensorFormat::kQ2_K, "Q2_K");
+  model_.AddRaw("odd.weight", {2, 32}, std::vector<std::byte>(64), TensorFormat::kOther, "IQ2_XXS");
   model_.AddRaw("packed.weight", {2, 4}, std::vector<std::byte>(32), TensorFormat::kU32, "U32");
   models::WeightLoader loader = Loader();
   const auto message = [&](const char* name) {
@@ -130,7 +142,7 @@ TEST_F(WeightLoaderTest, WhatIsWrongIsNamedInOneSentence) {
   };
   EXPECT_EQ(message("short"),
             "Tensor `short.weight` has the shape [2, 16], but the configuration asks for [2, 32].");
-  EXPECT_NE(message("odd").find("`odd.weight` is stored as Q2_K, which is not supported yet"),
+  EXPECT_NE(message("odd").find("`odd.weight` is stored as IQ2_XXS, which is not supported yet"),
             std::string::npos);
   EXPECT_NE(message("none").find("lacks the tensor `none.weight`"), std::string::npos);
   EXPECT_NE(message("packed").find("`packed` is quantised, but config.json has no"),
@@ -153,7 +165,8 @@ TEST_F(WeightLoaderTest, SurplusTensorsAreNamedAndIgnorableOnesAreNot) {
 TEST(Quantization, AnOwnRecordComesBeforeTheGlobalOne) {
   const Json config = ParseJson(R"({"quantization": {"bits": 4, "group_size": 64,
       "model.layers.0.mlp.up_proj": {"bits": 6, "group_size": 32}, "layers.1.mlp.up_proj": {"bits": 8},
-      "lm_head": false, "other": {"mode": "mxfp4", "bits": 4, "group_size": 32}, "bad": {"bits": 7}}})")
+      "lm_head": false, "other": {"mode": "nvfp4", "bits": 4, "group_size": 16},
+      "fp4": {"mode": "mxfp4", "bits": 4, "group_size": 32}, "bad": {"bits": 7}}})")
                           .value();
   const auto find = [&](const char* name) { return models::FindQuantization(config, name); };
   EXPECT_EQ(find("model.layers.0.mlp.up_proj")->bits, 6);
@@ -164,15 +177,27 @@ TEST(Quantization, AnOwnRecordComesBeforeTheGlobalOne) {
   EXPECT_EQ(find("model.embed_tokens")->bits, 4);
   EXPECT_EQ(find("model.embed_tokens")->group_size, 64);
   EXPECT_NE(find("lm_head").error().message.find("`false`"), std::string::npos);
-  EXPECT_NE(find("other").error().message.find("`mxfp4`"), std::string::npos);
+  EXPECT_NE(find("other").error().message.find("`nvfp4`"), std::string::npos);
+  EXPECT_TRUE(find("fp4")->mxfp4);
+  EXPECT_EQ(find("fp4")->group_size, 32);
   EXPECT_NE(find("bad").error().message.find("bits = 7"), std::string::npos);
 }
 
 TEST(Quantization, OtherMethodsAreRefusedByName) {
-  const Json fp8 = ParseJson(R"({"quantization_config": {"quant_method": "fp8"}})").value();
+  const auto method = [](const char* config) {
+    const auto read = models::CheckQuantizationMethod(ParseJson(config).value());
+    return read ? std::string() : read.error().message;
+  };
   const Json mlx = ParseJson(R"({"quantization_config": {"bits": 4, "group_size": 64}})").value();
-  ASSERT_FALSE(models::CheckQuantizationMethod(fp8));
-  EXPECT_NE(models::CheckQuantizationMethod(fp8).error().message.find("`fp8`"), std::string::npos);
+  EXPECT_NE(method(R"({"quantization_config": {"quant_method": "gptq"}})").find("`gptq`"),
+            std::string::npos);
+  EXPECT_EQ(method(R"({"quantization_config": {"quant_method": "mxfp4"}})"), "");
+  EXPECT_EQ(method(R"({"quantization_config": {"quant_method": "fp8", "fmt": "e4m3",
+                       "weight_block_size": [128, 128]}})"),
+            "");
+  EXPECT_EQ(method(R"({"quantization_config": {"quant_method": "fp8",
+                       "weight_block_size": [64, 64]}})"),
+            "Weights quantised with `fp8` must be E4M3 with scales for blocks of 128 x 128.");
   EXPECT_TRUE(models::CheckQuantizationMethod(mlx));
   EXPECT_TRUE(models::CheckQuantizationMethod(Json::object()));
 }

@@ -34,7 +34,9 @@ std::filesystem::path Case::ModelPath() const {
   return format.starts_with("gguf") ? directory / "model.gguf" : directory;
 }
 
-bool Case::IsQuantised() const { return format.starts_with("mlx") || format.starts_with("gguf-q"); }
+bool Case::IsQuantised() const {
+  return format.starts_with("mlx") || format.starts_with("gguf-q") || family == "gpt_oss";
+}
 
 Json ReadJsonFile(const std::filesystem::path& path) {
   std::ifstream file(path);

@@ -21,6 +21,7 @@ struct Case {
   std::string golden;  // name of the golden file
   // The .gguf file or the directory, made by the test fixture `make_models`.
   [[nodiscard]] std::filesystem::path ModelPath() const;
+  // gpt-oss's experts are MXFP4 in every format.
   [[nodiscard]] bool IsQuantised() const;
 };
 

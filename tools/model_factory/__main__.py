@@ -24,11 +24,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import families  # noqa: E402
 import gguf_file  # noqa: E402
+import moe_families  # noqa: E402
 import safetensors_file  # noqa: E402
 import side_files  # noqa: E402
 
 PLAIN = {"hf": "BF16", "hf-f32": "F32", "hf-f16": "F16"}
 MLX = {"mlx-mixed": None, **{f"mlx-{bits}bit": bits for bits in (2, 3, 4, 5, 6, 8)}}
+# text model -> (architecture, model_type) of what also sees images
+MULTIMODAL = {"gemma3_text": ("Gemma3ForConditionalGeneration", "gemma3"),
+              "ministral3": ("Mistral3ForConditionalGeneration", "mistral3")}
 GGUF = {f"gguf-{name.lower()}": name for name in gguf_file.FILE_TYPES}
 
 
@@ -42,15 +46,15 @@ def parse_arguments():
     parser.add_argument("--group", type=int, default=64, choices=[32, 64, 128], help="inputs a scale, for mlx-Nbit")
     parser.add_argument("--config", type=json.loads, default={}, help="JSON object of config fields to replace")
     parser.add_argument("--multimodal", action="store_true",
-                        help="gemma3_text: as the text part of a checkpoint that also sees images")
+                        help="gemma3_text, ministral3: as the text part of a checkpoint that also sees images")
     parser.add_argument("--chat-template", type=Path, help="use this Jinja file as the chat template")
     parser.add_argument("--list", action="store_true", help="list families and sizes")
     args = parser.parse_args()
     if not args.list and not (args.family and args.out):
         parser.error("--family and --out are required")
-    if args.multimodal and (args.family != "gemma3_text" or args.format in GGUF):
-        parser.error("--multimodal is for gemma3_text in a directory format")
-    if args.family in ("qwen3_5", "lfm2") and args.format in GGUF:
+    if args.multimodal and (args.family not in MULTIMODAL or args.format in GGUF):
+        parser.error(f"--multimodal is for {', '.join(MULTIMODAL)} in a directory format")
+    if args.family and args.format in GGUF and not gguf_file.ARCHITECTURES.get(args.family):
         parser.error(f"{args.family} comes in directory formats only")
     if args.family and args.size not in families.FAMILIES[args.family][1]:
         parser.error(f"--size of {args.family}: {', '.join(families.FAMILIES[args.family][1])}")
@@ -58,7 +62,7 @@ def parse_arguments():
 
 
 def as_multimodal(config, stored, args):
-    """The config of gemma3 around the text model's; names `stored` so and adds a tensor that only images need."""
+    """The config around the text model's; names `stored` so and adds a tensor that only images need."""
     outer = {key: config.pop(key) for key in ("eos_token_id", "quantization", "quantization_config") if key in config}
     for tensor in stored:
         tensor.name = "language_model." + tensor.name
@@ -67,7 +71,8 @@ def as_multimodal(config, stored, args):
             outer[record] = {("language_model." if "." in key else "") + key: v for key, v in outer[record].items()}
     projection = families.linear("multi_modal_projector.mm_input_projection", config["hidden_size"], 64)
     stored.append(safetensors_file.plain(projection, args.seed, "BF16"))
-    return {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": config, **outer}
+    architecture, kind = MULTIMODAL[args.family]
+    return {"architectures": [architecture], "model_type": kind, "text_config": config, **outer}
 
 
 def write_model(config, tokenizer, args):
@@ -77,8 +82,20 @@ def write_model(config, tokenizer, args):
         return
     if args.format not in PLAIN and families.has_convolutions(config):
         tensors = families.as_mlx(tensors)
-    if args.format in PLAIN:
-        stored = [safetensors_file.plain(t, args.seed, PLAIN[args.format]) for t in tensors]
+    if args.format in MLX:
+        tensors = [t for t in tensors if not moe_families.is_predicting(config, t.name)]
+        if args.family == "deepseek_v3":
+            tensors = moe_families.take_latents_apart(config, tensors)
+    if args.format not in PLAIN:
+        tensors = moe_families.stack_experts(tensors)
+    elif args.family == "qwen3_5_moe":
+        tensors = moe_families.fuse_experts(tensors)
+    if args.format == "hf" and args.family == "gpt_oss":
+        stored = safetensors_file.gpt_oss(tensors, args.seed)
+    elif args.format in PLAIN:
+        stored = safetensors_file.stored(tensors, args.seed, PLAIN[args.format], fp8=args.format == "hf")
+        if args.format != "hf":
+            config.pop("quantization_config", None)
     else:
         stored, record = safetensors_file.quantized(tensors, args.seed, MLX[args.format], args.group)
         config["quantization"] = config["quantization_config"] = record

@@ -158,17 +158,21 @@ def norm(name, n, gain=1.0, plus_one=False):
     return Tensor(name + ".weight", (n,), 0.1 * gain, gain - 1 if plus_one else gain, plus_one)
 
 
-def attention(config, prefix):
+def attention(config, prefix, norms="by family"):
+    """norms: of q and k, None, "head", or "layer" for the whole width."""
     h, d = config["hidden_size"], head_dim(config)
     nq, nk = config["num_attention_heads"] * d, config["num_key_value_heads"] * d
-    head_norms = config["model_type"] != "llama"
-    sharp = 1.0 if head_norms else QK_GAIN
+    if norms == "by family":
+        norms = None if config["model_type"] == "llama" else "head"
+    sharp = 1.0 if norms else QK_GAIN
     out = [linear(prefix + "q_proj", nq, h, sharp), linear(prefix + "k_proj", nk, h, sharp),
            linear(prefix + "v_proj", nk, h), linear(prefix + "o_proj", h, nq, 0.7)]
     if config.get("attention_bias"):
         out += [bias(prefix + x, n) for x, n in (("q_proj", nq), ("k_proj", nk), ("v_proj", nk), ("o_proj", h))]
-    if head_norms:
+    if norms == "head":
         out += [norm(prefix + x, d, QK_GAIN, is_gemma(config)) for x in ("q_norm", "k_norm")]
+    elif norms == "layer":
+        out += [norm(prefix + "q_norm", nq, QK_GAIN), norm(prefix + "k_norm", nk, QK_GAIN)]
     return out
 
 
@@ -195,8 +199,11 @@ def delta_net(config, prefix):
     nv = config["linear_num_value_heads"]
     key = config["linear_num_key_heads"] * config["linear_key_head_dim"]
     value = nv * config["linear_value_head_dim"]
-    out = [linear(prefix + "in_proj_qkv", 2 * key + value, h), linear(prefix + "in_proj_z", value, h),
-           linear(prefix + "in_proj_b", nv, h), linear(prefix + "in_proj_a", nv, h)]
+    if config["model_type"] == "qwen3_next":
+        out = [linear(prefix + "in_proj_qkvz", 2 * key + 2 * value, h), linear(prefix + "in_proj_ba", 2 * nv, h)]
+    else:
+        out = [linear(prefix + "in_proj_qkv", 2 * key + value, h), linear(prefix + "in_proj_z", value, h),
+               linear(prefix + "in_proj_b", nv, h), linear(prefix + "in_proj_a", nv, h)]
     # exp(-exp(A_log) softplus(a + dt_bias)) a token: long and short memories
     return out + [Tensor(prefix + "conv1d.weight", (2 * key + value, 1, kernel), 1 / math.sqrt(kernel)),
                   Tensor(prefix + "A_log", (nv,), 0.6), Tensor(prefix + "dt_bias", (nv,), 1.2, -3.0),
@@ -206,7 +213,7 @@ def delta_net(config, prefix):
 def hybrid_tensors(outer):
     """Three layers of a gated delta net to one with full attention, and a block that predicts several tokens."""
     config = text_part(outer)
-    prefix = "model.language_model."
+    prefix = "model." if config is outer else "model.language_model."
     h, vocab = config["hidden_size"], config["vocab_size"]
 
     def norms(names, gain=1.0):
@@ -215,12 +222,12 @@ def hybrid_tensors(outer):
     out = [Tensor(prefix + "embed_tokens.weight", (vocab, h), EMBED_RMS)]
     for i in range(config["num_hidden_layers"]):
         layer = f"{prefix}layers.{i}."
-        full = config["layer_types"][i] == "full_attention"
+        full = (i + 1) % config["full_attention_interval"] == 0
         out += gated_attention(config, layer + "self_attn.") if full else delta_net(config, layer + "linear_attn.")
-        out += mlp(config, layer + "mlp.")
+        out += moe_families.feed_forward(config, layer + "mlp.", i)
         out += norms([layer + "input_layernorm", layer + "post_attention_layernorm"])
     out += [linear("mtp.fc", h, 2 * h)] + gated_attention(config, "mtp.layers.0.self_attn.")
-    out += mlp(config, "mtp.layers.0.mlp.") + norms(["mtp.layers.0.input_layernorm", "mtp.norm"])
+    out += moe_families.feed_forward(config, "mtp.layers.0.mlp.", config["num_hidden_layers"] - 1) + norms(["mtp.layers.0.input_layernorm", "mtp.norm"])
     tied = outer["tie_word_embeddings"]
     head_std = EMBED_RMS if tied else 1 / math.sqrt(h)
     out += norms([prefix + "norm"], LOGIT_STD / (head_std * math.sqrt(h)))
@@ -255,6 +262,7 @@ def as_mlx(hybrid):
     """The tensors of a model with convolutions as mlx-lm writes them: these turned round, for qwen3_5 also norms with
     their 1 and other names."""
     out = []
+    nested = any(t.name.startswith("model.language_model.") for t in hybrid)
     for t in hybrid:
         if t.name.startswith("mtp."):
             continue
@@ -264,7 +272,7 @@ def as_mlx(hybrid):
             t.shape = (t.shape[0], t.shape[2], 1)
         if t.name.startswith("model.language_model."):
             t.name = "language_model.model." + t.name.removeprefix("model.language_model.")
-        elif not t.name.startswith("model."):
+        elif nested and not t.name.startswith("model."):
             t.name = "language_model." + t.name
         out.append(t)
     return out
@@ -272,10 +280,14 @@ def as_mlx(hybrid):
 
 def tensors(config):
     """All tensors of a checkpoint; reads only the config, as a loader would."""
+    if config["model_type"] in dense_families.FAMILIES:
+        return dense_families.tensors(config)
     if is_hybrid(config):
         return hybrid_tensors(config)
     if config["model_type"] == "lfm2":
         return lfm2_tensors(config)
+    if config["model_type"] in moe_families.PRE_NORM:
+        return moe_families.pre_norm_tensors(config)
     h, vocab, gemma, tied = config["hidden_size"], config["vocab_size"], is_gemma(config), is_tied(config)
     std = EMBED_RMS / math.sqrt(h) if gemma else EMBED_RMS  # gemma multiplies embeddings by sqrt(h)
     out = [Tensor("model.embed_tokens.weight", (vocab, h), std)]
@@ -284,10 +296,18 @@ def tensors(config):
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     for i in range(config["num_hidden_layers"]):
         prefix = f"model.layers.{i}."
-        out += attention(config, prefix + "self_attn.") + mlp(config, prefix + "mlp.")
+        out += attention(config, prefix + "self_attn.")
+        out += moe_families.feed_forward(config, prefix + "mlp.", i)
         out += [norm(prefix + n, h, 1.0, gemma) for n in norms]
     head_std = std if tied else 1 / math.sqrt(h)
     out.append(norm("model.norm", h, LOGIT_STD / (head_std * math.sqrt(h)), gemma))
     if not tied:
         out.append(Tensor("lm_head.weight", (vocab, h), head_std))
     return out
+
+
+import dense_families  # noqa: E402  their families are made of the parts above
+import moe_families  # noqa: E402
+
+FAMILIES.update(dense_families.FAMILIES)
+FAMILIES.update(moe_families.FAMILIES)

@@ -3,7 +3,7 @@ plain extremes. Each takes float32 rows whose length is a multiple of the block 
 
 import numpy as np
 
-from numeric import round_f16, to_bf16
+from numeric import FP4, nearest, round_f16, to_bf16
 
 SUPER = 256  # elements of a K-quant block
 
@@ -108,6 +108,15 @@ def q6_k(x):
     return np.concatenate([low.reshape(n, 128), high.reshape(n, 64), sc.view(np.uint8), f16_bytes(d)], axis=1)
 
 
+def mxfp4(x):
+    """E2M1 with the power of 2 that takes the largest magnitude to 4 or above, ggml's quantize_row_mxfp4."""
+    b = x.reshape(-1, 32)
+    largest_magnitude = np.abs(b).max(-1)
+    exponent = np.where(largest_magnitude > 0, np.floor(np.log2(np.maximum(largest_magnitude, 1e-30))) - 2, -127)
+    codes = nearest(b / np.exp2(exponent)[:, None].astype(np.float32), FP4) | (np.signbit(b).astype(np.uint8) << 3)
+    return np.concatenate([(exponent + 127).astype(np.uint8)[:, None], nibbles(codes)], axis=1)
+
+
 # name -> (ggml type id, elements a block, bytes a block, quantiser)
 FORMATS = {
     "F32": (0, 1, 4, lambda x: x.astype(np.float32)),
@@ -120,6 +129,7 @@ FORMATS = {
     "Q5_K": (13, SUPER, 176, q5_k),
     "Q6_K": (14, SUPER, 210, q6_k),
     "BF16": (30, 1, 2, to_bf16),
+    "MXFP4": (39, 32, 17, mxfp4),
 }
 # What a row takes whose length is no multiple of the block: llama-quantize's choices, but for Q5_K's Q5_1.
 FALLBACK = {"Q4_K": "Q5_0", "Q5_K": "Q8_0", "Q6_K": "Q8_0"}

@@ -1,4 +1,4 @@
-"""GGUF files (version 3) of llama, qwen3 and gemma3, named and laid out as llama.cpp's converter does."""
+"""GGUF files (version 3) of the families that llama.cpp knows, named and laid out as llama.cpp's converter does."""
 
 import math
 import re
@@ -6,11 +6,16 @@ import struct
 
 import numpy as np
 
+import dense_families
 import ggml_quants
 from families import head_dim, is_gemma
+from moe_families import stack_experts
+from tensors import Fp4Tensor, Stacked
 
 ALIGNMENT = 32
-ARCHITECTURES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3"}
+ARCHITECTURES = {"llama": "llama", "qwen3": "qwen3", "gemma3_text": "gemma3",
+                 "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss", "glm4_moe": "glm4moe", "minimax_m2": "minimax-m2",
+                 **{name: dense_families.GGUF_ARCHITECTURES.get(name, name) for name in dense_families.FAMILIES}}
 PRE_TOKENIZERS = {"llama": "llama-bpe", "qwen3": "qwen2"}
 # general.file_type of llama.cpp
 FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18,
@@ -50,7 +55,8 @@ class Metadata:
 
 def add_rope(meta, arch, config):
     meta.add(f"{arch}.rope.freq_base", "f32", float(config["rope_theta"]))
-    meta.add(f"{arch}.rope.dimension_count", "u32", head_dim(config))
+    rotated = config.get("rotary_dim", int(head_dim(config) * config.get("partial_rotary_factor", 1)))
+    meta.add(f"{arch}.rope.dimension_count", "u32", rotated)
     scaling = config.get("rope_scaling") or {}
     kind = scaling.get("rope_type", scaling.get("type"))
     if kind in ("linear", "yarn"):
@@ -58,6 +64,27 @@ def add_rope(meta, arch, config):
         meta.add(f"{arch}.rope.scaling.factor", "f32", float(scaling["factor"]))
         meta.add(f"{arch}.rope.scaling.original_context_length", "u32",
                  scaling.get("original_max_position_embeddings"))
+
+
+def add_experts(meta, arch, config):
+    experts = next((config[key] for key in ("num_experts", "num_local_experts", "n_routed_experts") if key in config),
+                   None)
+    if experts is None:
+        return
+    for key, value in (("expert_count", experts), ("expert_used_count", config["num_experts_per_tok"]),
+                       ("expert_feed_forward_length",
+                        config.get("moe_intermediate_size", config["intermediate_size"])),
+                       ("expert_shared_count", config.get("n_shared_experts")),
+                       ("leading_dense_block_count", config.get("first_k_dense_replace")),
+                       ("expert_group_count", config.get("n_group")),
+                       ("expert_group_used_count", config.get("topk_group")),
+                       ("expert_gating_func", 1 if "num_experts" in config else
+                        None if config["model_type"] == "gpt_oss" else 2),
+                       ("nextn_predict_layers", config.get("num_nextn_predict_layers"))):
+        meta.add(f"{arch}.{key}", "u32", value)
+    meta.add(f"{arch}.expert_weights_scale", "f32", config.get("routed_scaling_factor"))
+    if config["model_type"] == "gpt_oss":
+        meta.add(f"{arch}.attention.sliding_window", "u32", config["sliding_window"])
 
 
 def add_model(meta, config, weights):
@@ -68,7 +95,7 @@ def add_model(meta, config, weights):
     meta.add("general.quantization_version", "u32", 2)
     meta.add("general.file_type", "u32", FILE_TYPES[weights])
     for key, value in (("context_length", config["max_position_embeddings"]),
-                       ("embedding_length", config["hidden_size"]), ("block_count", config["num_hidden_layers"]),
+                       ("embedding_length", config["hidden_size"]), ("block_count", config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0)),
                        ("feed_forward_length", config["intermediate_size"]),
                        ("attention.head_count", config["num_attention_heads"]),
                        ("attention.head_count_kv", config["num_key_value_heads"]),
@@ -77,8 +104,10 @@ def add_model(meta, config, weights):
         meta.add(f"{arch}.{key}", "u32", value)
     meta.add(f"{arch}.attention.layer_norm_rms_epsilon", "f32", config["rms_norm_eps"])
     add_rope(meta, arch, config)
+    add_experts(meta, arch, config)
     if is_gemma(config):
         meta.add("gemma3.attention.sliding_window", "u32", config["sliding_window"])
+    dense_families.add_gguf_metadata(meta, arch, config)
 
 
 def add_tokenizer(meta, config, tokenizer):
@@ -106,8 +135,12 @@ def add_tokenizer(meta, config, tokenizer):
     meta.add("tokenizer.chat_template", "string", tokenizer.template)
 
 
-def gguf_name(name, gemma):
-    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight"""
+def gguf_name(name, kind):
+    """model.layers.0.self_attn.q_proj.weight -> blk.0.attn_q.weight, in a model of type `kind`"""
+    post_norm = "post_attention_norm" if kind in ("gemma3_text", "gpt_oss", "glm4_moe") else "ffn_norm"
+    if name.endswith("sinks"):
+        name += ".weight"
+    name = name.replace("e_score_correction_bias", "e_score_correction.bias").replace("block_sparse_moe.", "mlp.")
     stem, _, ending = name.rpartition(".")
     top = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
     if stem in top:
@@ -115,10 +148,19 @@ def gguf_name(name, gemma):
     layer, part = re.fullmatch(r"model\.layers\.(\d+)\.(.*)", stem).groups()
     parts = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
              "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+             "self_attn.sinks": "attn_sinks", "mlp.router": "ffn_gate_inp",
+             "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps",
+             "mlp.experts.down_proj": "ffn_down_exps", "mlp.gate.e_score_correction": "exp_probs_b", "mlp.e_score_correction": "exp_probs_b",
+             "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
+             "mlp.shared_experts.down_proj": "ffn_down_shexp", "eh_proj": "nextn.eh_proj", "enorm": "nextn.enorm",
+             "hnorm": "nextn.hnorm", "shared_head.norm": "nextn.shared_head_norm",
+             "mlp.gate": "ffn_gate_inp", "mlp.switch_mlp.gate_proj": "ffn_gate_exps",
+             "mlp.switch_mlp.up_proj": "ffn_up_exps", "mlp.switch_mlp.down_proj": "ffn_down_exps",
              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
              "input_layernorm": "attn_norm",
-             "post_attention_layernorm": "post_attention_norm" if gemma else "ffn_norm",
-             "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+             "post_attention_layernorm": post_norm,
+             "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+             **dense_families.GGUF_NAMES.get(kind, {})}
     return f"blk.{layer}.{parts[part]}.{ending}"
 
 
@@ -157,6 +199,10 @@ class Entry:
             file.write(np.ascontiguousarray(quantize(x)).tobytes())
 
 
+def is_permuted(config):
+    return config["model_type"] in ("llama", *dense_families.GGUF_PERMUTED)
+
+
 def permute_rows(x, heads):
     """What the converter does to llama's q and k, for interleaved RoPE: (half, i) -> (i, half) in each head."""
     return x.reshape(heads, 2, x.shape[0] // heads // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
@@ -166,9 +212,9 @@ def entries(config, tensors, seed, weights):
     gemma = is_gemma(config)
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     out = []
-    for t in tensors:
+    for t in stack_experts(tensors):
         projection = t.name.split(".")[-2]
-        if config["model_type"] == "llama" and projection in heads:
+        if is_permuted(config) and projection in heads:
             def rows(t=t, n=heads[projection]):
                 yield permute_rows(t.array(seed), n)
         elif gemma and len(t.shape) == 1:
@@ -180,12 +226,17 @@ def entries(config, tensors, seed, weights):
         else:
             def rows(t=t):
                 return t.rows(seed)
-        kind = "F32" if len(t.shape) == 1 else ggml_quants.format_for(weights, t.shape[-1])
-        out.append(Entry(gguf_name(t.name, gemma), t.shape, kind, rows))
+        plain = len(t.shape) == 1 or t.name.endswith(".bias") or projection in ("gate", "router")
+        kind = "F32" if plain else ggml_quants.format_for(weights, t.shape[-1])
+        if isinstance(t, Stacked) and isinstance(t.parts[0], Fp4Tensor) and weights != "F32":
+            kind = "MXFP4"
+        out.append(Entry(gguf_name(t.name, config["model_type"]), t.shape, kind, rows))
     scaling = config.get("rope_scaling") or {}
     if config["model_type"] == "llama" and scaling.get("rope_type") == "llama3":
         factors = rope_factors(config)
         out.append(Entry("rope_freqs.weight", factors.shape, "F32", lambda: [factors]))
+    for name, factors in dense_families.gguf_rope_factors(config).items():
+        out.append(Entry(name, (len(factors),), "F32", lambda f=factors: [np.array(f, np.float32)]))
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np  # noqa: E402
 
 import families  # noqa: E402
 import ggml_quants  # noqa: E402
+import numeric  # noqa: E402
 import safetensors_file  # noqa: E402
 
 
@@ -75,10 +76,17 @@ def decode_q6_k(b):
     return out
 
 
-DECODERS = {"Q8_0": decode_q8_0, "Q4_0": decode_q4_0, "Q4_1": decode_q4_1, "Q5_0": decode_q5_0, "Q4_K": decode_q4_k,
+def decode_mxfp4(b):
+    values = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    codes = [int(b[1 + i % 16]) >> 4 * (i // 16) & 15 for i in range(32)]
+    return [2.0 ** (int(b[0]) - 127) * values[c & 7] * (-1 if c & 8 else 1) for c in codes]
+
+
+DECODERS = {"MXFP4": decode_mxfp4,
+            "Q8_0": decode_q8_0, "Q4_0": decode_q4_0, "Q4_1": decode_q4_1, "Q5_0": decode_q5_0, "Q4_K": decode_q4_k,
             "Q5_K": decode_q5_k, "Q6_K": decode_q6_k}
 # Largest error of a value, in parts of the largest magnitude: half a step of the codes and what scales lose.
-WORST = {"Q8_0": 0.005, "Q4_0": 0.13, "Q4_1": 0.07, "Q5_0": 0.065, "Q4_K": 0.08, "Q5_K": 0.045, "Q6_K": 0.03}
+WORST = {"MXFP4": 0.27, "Q8_0": 0.005, "Q4_0": 0.13, "Q4_1": 0.07, "Q5_0": 0.065, "Q4_K": 0.08, "Q5_K": 0.045, "Q6_K": 0.03}
 
 
 def unpack(words, bits, count):
@@ -113,6 +121,12 @@ class ModelFactory(unittest.TestCase):
                     # half a step, and what bfloat16 takes from bias and scale
                     self.assertLess(worst, scales[row].max() * 0.5 + 0.03 * np.abs(x).max(), (bits, group))
 
+    def test_eight_bit_floats_decode_to_what_went_in(self):
+        x = np.random.default_rng(3).standard_normal((200, 150), dtype=np.float32)
+        codes, scales = numeric.to_fp8(x)
+        self.assertEqual((codes.shape, scales.shape), ((200, 150), (2, 2)))
+        self.assertLess(np.abs(numeric.from_fp8(codes, scales) / x - 1)[np.abs(x) > 0.1].max(), 0.07)
+
     def test_weights_depend_on_seed_name_and_shape_only(self):
         """Golden files were made with these bits: another numpy must draw them too."""
         for family, (make_config, _, _) in families.FAMILIES.items():
@@ -135,6 +149,25 @@ EXPECTED_DIGESTS = {
     "gemma3_text": "11698a0213d9a805",
     "qwen3_5": "decf7e912efefe87",
     "lfm2": "1f01ed80ba3b162d",
+    "qwen2": "699d981d4312c832",
+    "mistral": "8e51082cf3db802f",
+    "ministral": "152e37e879f4186d",
+    "ministral3": "152e37e879f4186d",
+    "phi3": "3aa03f5980094abd",
+    "smollm3": "f3d81d9b97f4c050",
+    "olmo2": "ca9c912796b956ba",
+    "olmo3": "ca9c912796b956ba",
+    "granite": "04cd0ff3b8086ec8",
+    "seed_oss": "9f59dab4999881e1",
+    "glm4": "ecba03be29fbb708",
+    "glm": "4632d58ff34ec2b9",
+    "qwen3_next": "2f3bee7fa8753b3a",
+    "qwen3_5_moe": "5ca27d5d06058e8c",
+    "gpt_oss": "f4a619abd2e1147d",
+    "glm4_moe": "68b4886af240aa2c",
+    "minimax_m2": "efe1924500e8cefb",
+    "deepseek_v3": "4073892409dc5fa2",
+    "qwen3_moe": "da06e3924836dffd",
 }
 
 if __name__ == "__main__":

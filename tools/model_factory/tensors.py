@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from numeric import round_bf16
+from numeric import from_fp8, from_mxfp4, round_bf16, to_fp8, to_mxfp4
 
 CHUNK = 8 << 20  # elements generated at a time
 
@@ -42,3 +42,61 @@ class Tensor:
 
     def array(self, seed):
         return np.concatenate(list(self.rows(seed))).reshape(self.shape)
+
+
+class Fp4Tensor(Tensor):
+    """A matrix whose values are those of MXFP4, all with one scale, as gpt-oss's experts are published."""
+
+    @property
+    def exponent(self):
+        return round(math.log2(self.std / 1.5))
+
+    def rows(self, seed):
+        for x in super().rows(seed):
+            yield from_mxfp4(to_mxfp4(x, self.exponent), self.exponent)
+
+
+class Fp8Tensor(Tensor):
+    """A matrix whose values are those of E4M3 with a scale per 128 x 128, as MiniMax-M2 is published."""
+
+    def rows(self, seed):
+        for x in super().rows(seed):
+            yield from_fp8(*to_fp8(x))
+
+
+class Stacked(Tensor):
+    """Tensors of one shape behind each other, [len(parts), *shape]: the matrices of all experts."""
+
+    def __init__(self, name, parts):
+        super().__init__(name, (len(parts), *parts[0].shape), parts[0].std)
+        self.parts = parts
+
+    def rows(self, seed):
+        for part in self.parts:
+            yield from part.rows(seed)
+
+
+class HeadsOf(Tensor):
+    """Some rows of each head of a matrix, [heads, rows, cols], or turned round."""
+
+    def __init__(self, name, whole, heads, rows, turned):
+        self.whole, self.taken, self.turned = whole, rows, turned
+        n = len(range(whole.shape[0] // heads)[rows])
+        shape = (n, whole.shape[1])
+        super().__init__(name, (heads, *(shape[::-1] if turned else shape)), whole.std)
+
+    def rows(self, seed):
+        x = self.whole.array(seed).reshape(self.shape[0], -1, self.whole.shape[1])[:, self.taken]
+        yield (x.swapaxes(1, 2) if self.turned else x).reshape(-1, self.shape[2])
+
+
+class Joined(Tensor):
+    """Matrices of one width below each other."""
+
+    def __init__(self, name, parts):
+        super().__init__(name, (sum(part.shape[0] for part in parts), parts[0].shape[1]), parts[0].std)
+        self.parts = parts
+
+    def rows(self, seed):
+        for part in self.parts:
+            yield from part.rows(seed)

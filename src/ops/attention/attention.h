@@ -26,21 +26,24 @@ struct AttentionSpec {
 // own sequence, its own position included.
 //
 // qkv: [T, (n_heads + 2 n_kv_heads) * head_dim] float32, q then k then v.
-// angles: [T, rotary_dim] of RopeAngles. q_norm, k_norm: [head_dim] float32 or nothing.
+// angles: [T, rotary_dim] of RopeAngles. q_norm, k_norm: [head_dim] float32 or nothing. sinks:
+// [n_heads] float32 or nothing: a score that each row of the head sees beside its positions and
+// that has no value, so that its weights may sum to less than 1 (gpt-oss).
 // Returns [T, n_heads * head_dim] float32.
 //
 // Writing K and V is a side effect of evaluation: evaluate each step's result before the next step
 // is built. Exactness: a row's result is a function of its position and of the stored values alone.
 // Scores are summed over head_dim in order; softmax runs online over the 64-token blocks in
 // ascending order inside chunks of kChunkTokens positions (multiples of it), and the chunks are
-// combined in ascending order; masked positions are skipped by block and masked inside one. Neither
-// T, nor the chunking of prefill, nor the thread count changes that order.
+// combined in ascending order, a sink last; masked positions are skipped by block and masked inside
+// one. Neither T, nor the chunking of prefill, nor the thread count changes that order.
 [[nodiscard]] mlx::core::array Attention(const Context& context, const AttentionSpec& spec,
                                          const mlx::core::array& qkv,
                                          const mlx::core::array& angles,
                                          const std::optional<mlx::core::array>& q_norm,
                                          const std::optional<mlx::core::array>& k_norm,
-                                         const StepBatch& batch, KvStore& store);
+                                         const StepBatch& batch, KvStore& store,
+                                         const std::optional<mlx::core::array>& sinks = {});
 
 // Positions that one partial softmax covers; a long context is split at its multiples among
 // threads.

@@ -90,6 +90,8 @@ std::vector<Case> Shapes() {
        .dtype = KvDtype::kI4,
        .lengths = {90}},
       {.window = 100, .dtype = KvDtype::kI4, .lengths = {333}},
+      {.n_heads = 6, .n_kv_heads = 2, .sinks = true, .lengths = {600}},
+      {.window = 31, .norms = false, .sinks = true, .lengths = {200}},
   };
 }
 
@@ -138,6 +140,7 @@ RC_GTEST_PROP(Attention, RandomChunkingsGiveTheSameBits, ()) {
   c.window = *rc::gen::element(0, 1, 31, 32, 63, 64, 65, 150, 512);
   c.dtype = *rc::gen::element(KvDtype::kF32, KvDtype::kF16, KvDtype::kI8, KvDtype::kI4);
   c.norms = *rc::gen::arbitrary<bool>();
+  c.sinks = *rc::gen::arbitrary<bool>();
   c.lengths = {*rc::gen::inRange(1, 700)};
   Plan plan;
   for (int t = 0; t < c.lengths[0];) {

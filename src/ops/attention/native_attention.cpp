@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -86,7 +87,8 @@ class LayerAttention {
     int rotary_dim = 0;
     const float* q_norm = nullptr;  // or null
     const float* k_norm = nullptr;
-    float* out = nullptr;  // [T, n_heads * head_dim]
+    const float* sinks = nullptr;  // [n_heads] or null
+    float* out = nullptr;          // [T, n_heads * head_dim]
   };
 
   LayerAttention(const Context& context, const AttentionSpec& spec, KvDtype dtype,
@@ -319,9 +321,15 @@ void LayerAttention::Finish(const Tile& tile, const SoftmaxSums& sums) const {
   for (int t = 0; t < tile.n_tokens; ++t) {
     const std::ptrdiff_t row = tile.sequence->first_row + tile.first_token + t;
     for (int g = 0; g < group_; ++g, ++r) {
-      float* const out = inputs_.out + (row * spec_.n_heads + tile.kv_head * group_ + g) *
-                                           static_cast<std::ptrdiff_t>(spec_.head_dim);
-      kernels_.finish(sums.acc + r * spec_.head_dim, sums.sum[r], spec_.head_dim, out);
+      const int head = tile.kv_head * group_ + g;
+      float* const out =
+          inputs_.out + (row * spec_.n_heads + head) * static_cast<std::ptrdiff_t>(spec_.head_dim);
+      // Scores are in units of log 2. A sink far above them all makes the sum infinite and the row
+      // 0.
+      const float sum = inputs_.sinks != nullptr
+                            ? sums.sum[r] + std::exp2(inputs_.sinks[head] * kLog2E - sums.max[r])
+                            : sums.sum[r];
+      kernels_.finish(sums.acc + r * spec_.head_dim, sum, spec_.head_dim, out);
     }
   }
 }
@@ -348,7 +356,7 @@ std::vector<Sequence> Resolve(const AttentionSpec& spec, const StepBatch& batch,
 mx::array NativeAttention(const Context& context, const AttentionSpec& spec, const mx::array& qkv,
                           const mx::array& angles, const std::optional<mx::array>& q_norm,
                           const std::optional<mx::array>& k_norm, const StepBatch& batch,
-                          KvStore& store) {
+                          KvStore& store, const std::optional<mx::array>& sinks) {
   assert(spec.head_dim % 16 == 0 && spec.n_heads % spec.n_kv_heads == 0);
   std::vector<mx::array> inputs{qkv, angles};
   const std::size_t q_norm_at = inputs.size();
@@ -359,20 +367,25 @@ mx::array NativeAttention(const Context& context, const AttentionSpec& spec, con
   if (k_norm) {
     inputs.push_back(*k_norm);
   }
-  return NativeOp(
-      inputs, {qkv.shape(0), spec.n_heads * spec.head_dim}, mx::float32,
-      [context, spec, dtype = store.spec().dtype, sequences = Resolve(spec, batch, store),
-       q_norm_at = q_norm ? q_norm_at : 0, k_norm_at = k_norm ? k_norm_at : 0](
-          const std::vector<mx::array>& in, std::vector<mx::array>& out) {
-        const LayerAttention::Inputs memory{
-            .qkv = in[0].data<float>(),
-            .angles = in[1].data<float>(),
-            .rotary_dim = in[1].shape(-1),
-            .q_norm = q_norm_at != 0 ? in[q_norm_at].data<float>() : nullptr,
-            .k_norm = k_norm_at != 0 ? in[k_norm_at].data<float>() : nullptr,
-            .out = out[0].data<float>()};
-        LayerAttention(context, spec, dtype, memory).Run(sequences);
-      });
+  const std::size_t sinks_at = inputs.size();
+  if (sinks) {
+    inputs.push_back(*sinks);
+  }
+  return NativeOp(inputs, {qkv.shape(0), spec.n_heads * spec.head_dim}, mx::float32,
+                  [context, spec, dtype = store.spec().dtype,
+                   sequences = Resolve(spec, batch, store), q_norm_at = q_norm ? q_norm_at : 0,
+                   k_norm_at = k_norm ? k_norm_at : 0, sinks_at = sinks ? sinks_at : 0](
+                      const std::vector<mx::array>& in, std::vector<mx::array>& out) {
+                    const LayerAttention::Inputs memory{
+                        .qkv = in[0].data<float>(),
+                        .angles = in[1].data<float>(),
+                        .rotary_dim = in[1].shape(-1),
+                        .q_norm = q_norm_at != 0 ? in[q_norm_at].data<float>() : nullptr,
+                        .k_norm = k_norm_at != 0 ? in[k_norm_at].data<float>() : nullptr,
+                        .sinks = sinks_at != 0 ? in[sinks_at].data<float>() : nullptr,
+                        .out = out[0].data<float>()};
+                    LayerAttention(context, spec, dtype, memory).Run(sequences);
+                  });
 }
 
 }  // namespace ops

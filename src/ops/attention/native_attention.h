@@ -10,6 +10,7 @@ namespace ops {
                                                const mlx::core::array& angles,
                                                const std::optional<mlx::core::array>& q_norm,
                                                const std::optional<mlx::core::array>& k_norm,
-                                               const StepBatch& batch, KvStore& store);
+                                               const StepBatch& batch, KvStore& store,
+                                               const std::optional<mlx::core::array>& sinks);
 
 }  // namespace ops

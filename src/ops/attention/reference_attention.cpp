@@ -148,12 +148,12 @@ class SequenceAttention {
   }
 
   // q: [n_tokens, n_heads, head_dim] float32. Returns the same shape.
-  [[nodiscard]] mx::array Attend(const mx::array& q) {
+  [[nodiscard]] mx::array Attend(const mx::array& q, const std::optional<mx::array>& sinks) {
     const std::int64_t from = WindowStart(first_) / kBlockTokens * kBlockTokens;
     const mx::array k = SeenBlocks(from, [](const KvStore::BlockArrays& block) { return block.k; });
     const mx::array v = SeenBlocks(from, [](const KvStore::BlockArrays& block) { return block.v; });
     const mx::array out = mx::fast::scaled_dot_product_attention(HeadsFirst(q), k, v, spec_.scale,
-                                                                 "array", Mask(from));
+                                                                 "array", Mask(from), sinks);
     return mx::transpose(mx::squeeze(out, 0), {1, 0, 2});
   }
 
@@ -233,7 +233,7 @@ mx::array RowsOf(const mx::array& x, const SequenceRows& rows) {
 mx::array ReferenceAttention(const AttentionSpec& spec, const mx::array& qkv,
                              const mx::array& angles, const std::optional<mx::array>& q_norm,
                              const std::optional<mx::array>& k_norm, const StepBatch& batch,
-                             KvStore& store) {
+                             KvStore& store, const std::optional<mx::array>& sinks) {
   const Context reference{.path = KernelPath::kReference};
   mx::array q = Heads(qkv, 0, spec.n_heads, spec.head_dim);
   mx::array k = Heads(qkv, spec.n_heads, spec.n_kv_heads, spec.head_dim);
@@ -252,7 +252,7 @@ mx::array ReferenceAttention(const AttentionSpec& spec, const mx::array& qkv,
   for (const SequenceRows& rows : batch.sequences) {
     SequenceAttention sequence(spec, rows, store);
     sequence.Store(RowsOf(k, rows), RowsOf(v, rows));
-    outputs.push_back(sequence.Attend(RowsOf(q, rows)));
+    outputs.push_back(sequence.Attend(RowsOf(q, rows), sinks));
   }
   return mx::reshape(mx::concatenate(std::move(outputs), 0),
                      {qkv.shape(0), spec.n_heads * spec.head_dim});

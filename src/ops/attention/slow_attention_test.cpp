@@ -83,7 +83,7 @@ std::vector<double> SlowAttention(const Case& c) {
       const std::vector<double> q = Prepared(c, row + h * c.head_dim, c.NormWeight(1), p);
       const int from = c.window == 0 ? 0 : std::max(0, p - c.window + 1);
       std::vector<double> weights;
-      double total = 0.0;
+      double total = c.sinks ? std::exp(double{c.Sinks()[static_cast<std::size_t>(h)]}) : 0.0;
       for (int j = from; j <= p; ++j) {
         double score = 0.0;
         for (int d = 0; d < c.head_dim; ++d) {

@@ -38,6 +38,7 @@ struct Case {
   int rotary_dim = 32;
   int window = 0;
   bool norms = true;
+  bool sinks = false;
   KvDtype dtype = KvDtype::kF16;
   float value_scale = 1.0F;
   std::vector<int> lengths{100};
@@ -52,6 +53,9 @@ struct Case {
     std::vector<float> w = RandomFloats(static_cast<std::size_t>(head_dim), seed, 0.3F);
     std::ranges::for_each(w, [](float& x) { x += 1.0F; });
     return w;
+  }
+  [[nodiscard]] std::vector<float> Sinks() const {
+    return RandomFloats(static_cast<std::size_t>(n_heads), 3, 2.0F);
   }
   [[nodiscard]] RopeSpec Rope() const {
     RopeSpec spec;
@@ -141,10 +145,14 @@ class Runner {
       q_norm = mlx::core::array(case_.NormWeight(1).data(), {case_.head_dim}, mlx::core::float32);
       k_norm = mlx::core::array(case_.NormWeight(2).data(), {case_.head_dim}, mlx::core::float32);
     }
+    std::optional<mlx::core::array> sinks;
+    if (case_.sinks) {
+      sinks = mlx::core::array(case_.Sinks().data(), {case_.n_heads}, mlx::core::float32);
+    }
     mlx::core::array out =
         Attention(context_, case_.Spec(),
                   mlx::core::array(rows.data(), {n_rows, case_.RowSize()}, mlx::core::float32),
-                  RopeAngles(case_.Rope(), batch.positions), q_norm, k_norm, batch, *store_);
+                  RopeAngles(case_.Rope(), batch.positions), q_norm, k_norm, batch, *store_, sinks);
     out = mlx::core::contiguous(out);
     out.eval();
     const float* values = out.data<float>();

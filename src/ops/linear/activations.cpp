@@ -103,6 +103,18 @@ void QuantizedRows::Point(int block, int first_input, std::size_t kind,
       self.Offsets(kind) + 2 * Size(blocks_.first_row(block)) * Size(n_groups_) + halves * group;
 }
 
+void QuantizedRows::ScaledSums16(int block, int first_input, int n_groups, float* out) const {
+  const QuantizedBlock whole = const_cast<QuantizedRows&>(*this).Block(block);
+  const int rows = blocks_.rows_of(block);
+  const std::int32_t* sums = whole.sums + Size(first_input / 16) * Size(rows);
+  const float* scales = whole.scales + Size(first_input / kGroup) * Size(rows);
+  for (int g = 0; g < n_groups; ++g) {
+    for (int r = 0; r < rows; ++r) {
+      out[g * rows + r] = scales[g / 2 * rows + r] * static_cast<float>(sums[g * rows + r]);
+    }
+  }
+}
+
 TransposedRows::TransposedRows(const float* x, const RowBlocks& blocks, int n_in, ThreadPool& pool)
     : blocks_(blocks), n_in_(n_in), memory_(Size(blocks.n_rows) * Size(n_in) * sizeof(float)) {
   auto* out = reinterpret_cast<float*>(memory_.data());

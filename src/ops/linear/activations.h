@@ -46,6 +46,9 @@ class QuantizedRows {
   // index into kinds.
   void Point(int block, int first_input, std::size_t kind, TileProduct& product) const;
 
+  // scale * float(sum of 16 codes) of block `block`, n_groups from first_input on: [n_groups][R].
+  void ScaledSums16(int block, int first_input, int n_groups, float* out) const;
+
  private:
   [[nodiscard]] QuantizedBlock Block(int block);
   [[nodiscard]] std::int32_t* Offsets(std::size_t kind);

@@ -42,7 +42,9 @@ template <int kStored>
     return Load(codes + 64 * v);
   } else {
     const __m256i both = Load(codes + 64 * (v % 4));
-    return _mm256_and_si256(v < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(0xF));
+    const __m256i nibbles =
+        _mm256_and_si256(v < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(0xF));
+    return kStored == kFp4 ? _mm256_shuffle_epi8(Fp4Table(), nibbles) : nibbles;
   }
 }
 
@@ -117,7 +119,7 @@ template <int R>
 // One group of the 8 channels from `lane` on.
 template <int R, Product kProduct, int kSteps, int kStored, ScaleForm kForm>
 [[gnu::always_inline]] inline void AddGroup(const TileProduct& p, int g, int lane, __m256* acc) {
-  const std::uint8_t* codes = p.codes + 64 * kStored * g + 4 * lane;
+  const std::uint8_t* codes = p.codes + 64 * StoredBits(kStored) * g + 4 * lane;
   const std::int8_t* x = p.x + g * R * kGroup;
   __m256i dot[R];
   if constexpr (kProduct == Product::kSymmetric16) {
@@ -204,6 +206,9 @@ RunFunction Choose(std::size_t index, const TileProduct& p) {
 
 void Multiply(int rows, const TileProduct& p) {
   const std::size_t index = static_cast<std::size_t>(rows - 1);
+  if (p.fp4 && p.stored_bits == 4) {
+    return kTable<Product::kSymmetric, StepsOf(5), kFp4, ScaleForm::kFloat>[index](p);
+  }
   switch (p.product) {
     case Product::kSymmetric16:  // Q6_K only
       return kTable<Product::kSymmetric16, 2, 8, ScaleForm::kFloat>[index](p);

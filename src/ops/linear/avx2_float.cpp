@@ -14,6 +14,13 @@ template <WeightFormat kFormat>
 [[gnu::always_inline]] inline __m256 LoadWeights(const std::byte* weights, std::ptrdiff_t eight) {
   if constexpr (kFormat == WeightFormat::kF32) {
     return _mm256_loadu_ps(reinterpret_cast<const float*>(weights) + eight * 8);
+  } else if constexpr (kFormat == WeightFormat::kF8E4M3) {
+    // The byte in the upper half of 16 bits, one to the right: all in a half's places but for the
+    // copy of the sign in the exponent's highest bit.
+    const __m128i words = _mm_slli_epi16(
+        _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(weights + eight * 8))),
+        8);
+    return _mm256_cvtph_ps(_mm_and_si128(_mm_srai_epi16(words, 1), _mm_set1_epi16(~0x4000)));
   } else {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(weights) + eight);
     if constexpr (kFormat == WeightFormat::kF16) {
@@ -71,6 +78,8 @@ void Avx2MultiplyFloat(int rows, const FloatProduct& product) {
       return kTable<WeightFormat::kF16>[index](product);
     case WeightFormat::kBF16:
       return kTable<WeightFormat::kBF16>[index](product);
+    case WeightFormat::kF8E4M3:
+      return kTable<WeightFormat::kF8E4M3>[index](product);
     default:
       return kTable<WeightFormat::kF32>[index](product);
   }

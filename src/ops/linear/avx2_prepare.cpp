@@ -104,14 +104,19 @@ void Avx2ExpandScales(const PackedScales& packed, const ScaleRange& range, float
   }
 }
 
-void Avx2ExpandCodes(const std::uint8_t* packed, int n_groups, std::uint8_t* codes) {
+void Avx2ExpandCodes(const std::uint8_t* packed, int n_groups, bool fp4, std::uint8_t* codes) {
   const __m256i nibble = _mm256_set1_epi8(0xF);
+  const __m256i same = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  const __m256i table = fp4 ? Fp4Table() : same;
   for (int g = 0; g < n_groups; ++g, packed += 256, codes += 512) {
     for (int i = 0; i < 256; i += 32) {
       const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(packed + i));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + i), _mm256_and_si256(both, nibble));
+      const __m256i low = _mm256_and_si256(both, nibble);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + i), _mm256_shuffle_epi8(table, low));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes + 256 + i),
-                          _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble));
+                          _mm256_shuffle_epi8(table, high));
     }
   }
 }

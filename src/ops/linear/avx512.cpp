@@ -71,6 +71,12 @@ template <int R>
   }
 }
 
+// 64 nibbles as codes.
+template <int kStored>
+[[gnu::always_inline]] inline __m512i CodesOf(__m512i nibbles) {
+  return kStored == kFp4 ? _mm512_shuffle_epi8(Fp4Table(), nibbles) : nibbles;
+}
+
 template <int R, int kStored>
 [[gnu::always_inline]] inline void AddGroup(const std::uint8_t* codes, const std::int8_t* x,
                                             __m512i* dot) {
@@ -84,8 +90,9 @@ template <int R, int kStored>
 #pragma GCC unroll 8
     for (int v = 0; v < 4; ++v) {
       const __m512i both = _mm512_loadu_si512(codes + 64 * v);
-      AddVector<R>(_mm512_and_si512(both, nibble), x, v, dot);
-      AddVector<R>(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble), x, v + 4, dot);
+      AddVector<R>(CodesOf<kStored>(_mm512_and_si512(both, nibble)), x, v, dot);
+      AddVector<R>(CodesOf<kStored>(_mm512_and_si512(_mm512_srli_epi16(both, 4), nibble)), x, v + 4,
+                   dot);
     }
   }
 }
@@ -121,7 +128,7 @@ void Run(const TileProduct& p) {
     }
     __m512i dot[R];
     Start<R>(p.offsets + g * R, dot);
-    AddGroup<R, kStored>(p.codes + 64 * kStored * g, p.x + g * R * kGroup, dot);
+    AddGroup<R, kStored>(p.codes + 64 * StoredBits(kStored) * g, p.x + g * R * kGroup, dot);
     AddScaled<R>(dot, ScaleOf<kForm>(p.scales, p.half_scales, p.sub_scales, g), p.x_scales + g * R,
                  acc);
     if constexpr (kProduct == Product::kAffine) {
@@ -164,8 +171,11 @@ RunFunction Choose(int rows, const TileProduct& p) {
 }
 
 void Multiply(int rows, const TileProduct& p) {
-  if (p.product == Product::kSymmetric16) {
-    kTable<Product::kSymmetric16, 8, ScaleForm::kFloat>[static_cast<std::size_t>(rows - 1)](p);
+  const auto index = static_cast<std::size_t>(rows - 1);
+  if (p.fp4 && p.stored_bits == 4) {
+    kTable<Product::kSymmetric, kFp4, ScaleForm::kFloat>[index](p);
+  } else if (p.product == Product::kSymmetric16) {
+    kTable<Product::kSymmetric16, 8, ScaleForm::kFloat>[index](p);
   } else if (p.product == Product::kAffine) {
     (p.stored_bits == 4 ? Choose<Product::kAffine, 4>(rows, p)
                         : Choose<Product::kAffine, 8>(rows, p))(p);

@@ -13,6 +13,13 @@ template <WeightFormat kFormat>
 [[gnu::always_inline]] inline __m512 LoadWeights(const std::byte* weights, std::ptrdiff_t input) {
   if constexpr (kFormat == WeightFormat::kF32) {
     return _mm512_loadu_ps(reinterpret_cast<const float*>(weights) + input * kTile);
+  } else if constexpr (kFormat == WeightFormat::kF8E4M3) {
+    // As in avx2_float.cpp.
+    const __m256i words = _mm256_slli_epi16(
+        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(weights) + input)),
+        8);
+    return _mm512_cvtph_ps(
+        _mm256_and_si256(_mm256_srai_epi16(words, 1), _mm256_set1_epi16(~0x4000)));
   } else {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights) + input);
     if constexpr (kFormat == WeightFormat::kF16) {
@@ -64,6 +71,8 @@ void Avx512MultiplyFloat(int rows, const FloatProduct& product) {
       return kTable<WeightFormat::kF16>[index](product);
     case WeightFormat::kBF16:
       return kTable<WeightFormat::kBF16>[index](product);
+    case WeightFormat::kF8E4M3:
+      return kTable<WeightFormat::kF8E4M3>[index](product);
     default:
       return kTable<WeightFormat::kF32>[index](product);
   }

@@ -91,14 +91,18 @@ void Avx512ExpandScales(const PackedScales& packed, const ScaleRange& range, flo
   }
 }
 
-void Avx512ExpandCodes(const std::uint8_t* packed, int n_groups, std::uint8_t* codes) {
+void Avx512ExpandCodes(const std::uint8_t* packed, int n_groups, bool fp4, std::uint8_t* codes) {
   const __m512i nibble = _mm512_set1_epi8(0xF);
+  const __m512i same =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  const __m512i table = fp4 ? Fp4Table() : same;
   for (int g = 0; g < n_groups; ++g, packed += 256, codes += 512) {
     for (int v = 0; v < 4; ++v) {
       const __m512i both = _mm512_loadu_si512(packed + 64 * v);
-      _mm512_storeu_si512(codes + 64 * v, _mm512_and_si512(both, nibble));
-      _mm512_storeu_si512(codes + 256 + 64 * v,
-                          _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble));
+      const __m512i low = _mm512_and_si512(both, nibble);
+      const __m512i high = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+      _mm512_storeu_si512(codes + 64 * v, _mm512_shuffle_epi8(table, low));
+      _mm512_storeu_si512(codes + 256 + 64 * v, _mm512_shuffle_epi8(table, high));
     }
   }
 }

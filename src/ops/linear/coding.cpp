@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ops/half.h"
 
@@ -28,14 +31,30 @@ BlockSize BlockOf(const WeightSource& source) {
       return {.inputs = 32, .bytes = 20};
     case WeightFormat::kQ5_0:
       return {.inputs = 32, .bytes = 22};
+    case WeightFormat::kQ5_1:
+      return {.inputs = 32, .bytes = 24};
     case WeightFormat::kQ8_0:
       return {.inputs = 32, .bytes = 34};
+    case WeightFormat::kQ2_K:
+      return {.inputs = 256, .bytes = 84};
+    case WeightFormat::kQ3_K:
+      return {.inputs = 256, .bytes = 110};
     case WeightFormat::kQ4_K:
       return {.inputs = 256, .bytes = 144};
     case WeightFormat::kQ5_K:
       return {.inputs = 256, .bytes = 176};
     case WeightFormat::kQ6_K:
       return {.inputs = 256, .bytes = 210};
+    case WeightFormat::kIQ4_NL:
+      return {.inputs = 32, .bytes = 18};
+    case WeightFormat::kIQ4_XS:
+      return {.inputs = 256, .bytes = 136};
+    case WeightFormat::kMxfp4:
+      return {.inputs = 32, .bytes = 17};
+    case WeightFormat::kMlxMxfp4:
+      return {.inputs = 32, .bytes = 16};
+    case WeightFormat::kF8E4M3:
+      return {.inputs = 1, .bytes = 1};
     case WeightFormat::kMlxAffine:
       return {.inputs = source.group_size, .bytes = source.group_size * source.bits / 8};
   }
@@ -108,6 +127,21 @@ Result<void> CheckRowOrder(const WeightSource& source) {
   return {};
 }
 
+// Scale blocks that cover n rows or columns.
+std::size_t Blocks(std::size_t n) {
+  constexpr std::size_t kBlock = kFloatScaleBlock;
+  return (n + kBlock - 1) / kBlock;
+}
+
+Result<void> CheckScales(const WeightSource& source, std::size_t expected) {
+  if (source.scales.size() == expected) {
+    return {};
+  }
+  return Fail(ErrorCode::kBadModel,
+              fmt::format("The scales of tensor `{}` [{}, {}] should have {} bytes, but have {}.",
+                          source.name, source.n_out, source.n_in, expected, source.scales.size()));
+}
+
 std::size_t ScaleBytes(ScaleFormat format) { return format == ScaleFormat::kF32 ? 4 : 2; }
 
 std::size_t StoredRow(const WeightSource& source, int row) {
@@ -118,7 +152,7 @@ std::size_t StoredRow(const WeightSource& source, int row) {
 
 bool IsFloat(WeightFormat format) {
   return format == WeightFormat::kF32 || format == WeightFormat::kF16 ||
-         format == WeightFormat::kBF16;
+         format == WeightFormat::kBF16 || format == WeightFormat::kF8E4M3;
 }
 
 Coding CodingOf(const WeightSource& source) {
@@ -129,6 +163,17 @@ Coding CodingOf(const WeightSource& source) {
       return SymmetricF16(5, 16);
     case WeightFormat::kQ4_1:
       return {.code_bits = 4, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kF16};
+    case WeightFormat::kQ5_1:
+      return {.code_bits = 5, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kF16};
+    // The kernels for groups of 16 read one byte a code: more bits than there are make it so.
+    case WeightFormat::kQ2_K:
+      return {.code_bits = 6, .scale_group = 16, .affine = true, .scale_kind = ScaleKind::kSuper};
+    case WeightFormat::kQ3_K:
+      return {.code_bits = 6,
+              .scale_group = 16,
+              .affine = false,
+              .zero = 4,
+              .scale_kind = ScaleKind::kSuper};
     case WeightFormat::kQ4_K:
       return {.code_bits = 4, .scale_group = 32, .affine = true, .scale_kind = ScaleKind::kSuper};
     case WeightFormat::kQ5_K:
@@ -139,6 +184,23 @@ Coding CodingOf(const WeightSource& source) {
               .affine = false,
               .zero = 32,
               .scale_kind = ScaleKind::kSuper};
+    // The codes are the table's values themselves, as in Q8_0.
+    case WeightFormat::kIQ4_NL:
+      return SymmetricF16(8, 128);
+    case WeightFormat::kIQ4_XS:
+      return {.code_bits = 8,
+              .scale_group = 32,
+              .affine = false,
+              .zero = 128,
+              .scale_kind = ScaleKind::kSuper};
+    case WeightFormat::kMxfp4:
+    case WeightFormat::kMlxMxfp4:
+      return {.code_bits = 5,
+              .scale_group = 32,
+              .affine = false,
+              .zero = kFp4Zero,
+              .scale_kind = ScaleKind::kBF16,
+              .fp4 = true};
     case WeightFormat::kMlxAffine:
       return {.code_bits = source.bits,
               .scale_group = source.group_size,
@@ -176,6 +238,20 @@ Result<void> CheckSource(const WeightSource& source) {
       !ok) {
     return ok;
   }
+  const std::size_t rows = source.data.size() / StoredRowBytes(source);
+  if (source.format == WeightFormat::kMlxMxfp4) {
+    if (Result<void> ok = CheckScales(source, rows * static_cast<std::size_t>(source.n_in / 32));
+        !ok) {
+      return ok;
+    }
+  }
+  if (source.format == WeightFormat::kF8E4M3) {
+    const std::size_t scales =
+        Blocks(rows) * Blocks(static_cast<std::size_t>(source.n_in)) * sizeof(float);
+    if (Result<void> ok = CheckScales(source, scales); !ok) {
+      return ok;
+    }
+  }
   if (mlx) {
     const std::size_t bytes =
         static_cast<std::size_t>(source.n_in / source.group_size) * ScaleBytes(source.scale_format);
@@ -208,7 +284,7 @@ CodedRow::CodedRow(const Coding& coding, int n_in)
 
 void DecodeRow(const WeightSource& source, int row, CodedRow& out) {
   const std::size_t stored = StoredRow(source, row);
-  if (source.format == WeightFormat::kMlxAffine) {
+  if (source.format == WeightFormat::kMlxAffine || source.format == WeightFormat::kMlxMxfp4) {
     DecodeMlxRow(source, static_cast<int>(stored), out);
     return;
   }
@@ -223,10 +299,62 @@ void DecodeFloatRow(const WeightSource& source, int row, float* out) {
     std::memcpy(out, stored, n_in * sizeof(float));
     return;
   }
+  if (source.format == WeightFormat::kF8E4M3) {
+    for (std::size_t i = 0; i < n_in; ++i) {
+      constexpr std::size_t kBlock = kFloatScaleBlock;
+      out[i] = DecodeF8(static_cast<std::uint8_t>(stored[i])) *
+               FloatScale(source, row, static_cast<int>(i / kBlock * kBlock));
+    }
+    return;
+  }
   for (std::size_t i = 0; i < n_in; ++i) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, stored + 2 * i, sizeof(bits));
     out[i] = source.format == WeightFormat::kF16 ? HalfToFloat(bits) : BFloatToFloat(bits);
+  }
+}
+
+float DecodeF8(std::uint8_t bits) {
+  const std::uint32_t magnitude = bits & 0x7FU;
+  if (magnitude == 0x7FU) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  // Exponent and mantissa in binary32's places; the product moves the exponent's bias from 7 to 127
+  // and makes subnormals right.
+  const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120F;
+  return (bits & 0x80U) != 0 ? -value : value;
+}
+
+float FloatScale(const WeightSource& source, int row, int first) {
+  constexpr std::size_t kBlock = kFloatScaleBlock;
+  const std::size_t index =
+      StoredRow(source, row) / kBlock * Blocks(static_cast<std::size_t>(source.n_in)) +
+      static_cast<std::size_t>(first) / kBlock;
+  float scale = 0;
+  std::memcpy(&scale, source.scales.data() + index * sizeof(scale), sizeof(scale));
+  return scale;
+}
+
+float Fp4Scale(std::uint8_t exponent) {
+  constexpr int kBias = 127;
+  return exponent == 0xFF ? std::numeric_limits<float>::quiet_NaN()
+                          : std::ldexp(0.5F, exponent - kBias);
+}
+
+void DecodeValues(const WeightSource& source, int row, float* out) {
+  if (IsFloat(source.format)) {
+    DecodeFloatRow(source, row, out);
+    return;
+  }
+  const Coding coding = CodingOf(source);
+  CodedRow coded(coding, source.n_in);
+  DecodeRow(source, row, coded);
+  for (std::size_t i = 0; i < coded.codes.size(); ++i) {
+    const std::size_t group = i / static_cast<std::size_t>(coding.scale_group);
+    const float scale = coded.scales[group];
+    out[i] = coding.affine
+                 ? std::fma(scale, static_cast<float>(coded.codes[i]), coded.biases[group])
+                 : scale * static_cast<float>(coded.codes[i] - coding.zero);
   }
 }
 

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <span>
 #include <sstream>
 
 #include "ops/half.h"
@@ -41,9 +43,13 @@ std::vector<float> Values(const CodedRow& row, const Coding& coding) {
 // testdata/make_gguf_rows.py wrote the file from what the gguf Python package computes.
 TEST(Coding, GgufBlocksDecodeToWhatTheGgufPackageComputes) {
   const std::map<std::string, WeightFormat> formats = {
-      {"Q4_0", WeightFormat::kQ4_0}, {"Q4_1", WeightFormat::kQ4_1}, {"Q5_0", WeightFormat::kQ5_0},
-      {"Q8_0", WeightFormat::kQ8_0}, {"Q4_K", WeightFormat::kQ4_K}, {"Q5_K", WeightFormat::kQ5_K},
-      {"Q6_K", WeightFormat::kQ6_K}};
+      {"Q4_0", WeightFormat::kQ4_0},     {"Q4_1", WeightFormat::kQ4_1},
+      {"Q5_0", WeightFormat::kQ5_0},     {"Q8_0", WeightFormat::kQ8_0},
+      {"Q4_K", WeightFormat::kQ4_K},     {"Q5_K", WeightFormat::kQ5_K},
+      {"Q6_K", WeightFormat::kQ6_K},     {"Q5_1", WeightFormat::kQ5_1},
+      {"Q2_K", WeightFormat::kQ2_K},     {"Q3_K", WeightFormat::kQ3_K},
+      {"IQ4_NL", WeightFormat::kIQ4_NL}, {"IQ4_XS", WeightFormat::kIQ4_XS},
+      {"MXFP4", WeightFormat::kMxfp4}};
   std::ifstream file(EMBERBANK_SOURCE_DIR "/src/ops/linear/testdata/gguf_rows.txt");
   std::string line;
   std::size_t n_lines = 0;
@@ -110,6 +116,63 @@ TEST(Coding, MlxAffineRowsDecodeToWhatMlxDequantizes) {
       }
     }
   }
+}
+
+TEST(Coding, MlxMxfp4RowsDecodeToWhatMlxDequantizes) {
+  const auto made = MakeRandomSource(MlxMxfp4()[0], 3, 256);
+  const mlx::core::array words(reinterpret_cast<const std::uint32_t*>(made->data.data()),
+                               {3, 256 / 8});
+  const mlx::core::array scales(reinterpret_cast<const std::uint8_t*>(made->scales.data()),
+                                {3, 256 / 32});
+  mlx::core::array expected = mlx::core::astype(
+      mlx::core::dequantize(words, scales, std::nullopt, 32, 4, "mxfp4"), mlx::core::float32);
+  expected.eval();
+  std::vector<float> actual(256);
+  for (int r = 0; r < 3; ++r) {
+    DecodeValues(made->source, r, actual.data());
+    for (int i = 0; i < 256; ++i) {
+      ASSERT_EQ(actual[static_cast<std::size_t>(i)], expected.data<float>()[r * 256 + i]) << i;
+    }
+  }
+}
+
+TEST(Coding, EightBitFloatsDecodeAsMlxDecodesThem) {
+  std::vector<std::uint8_t> all(256);
+  std::iota(all.begin(), all.end(), std::uint8_t{0});
+  mlx::core::array expected =
+      mlx::core::from_fp8(mlx::core::array(all.data(), {256}), mlx::core::float32);
+  expected.eval();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if ((i & 0x7F) == 0x7F) {
+      ASSERT_TRUE(std::isnan(DecodeF8(all[i])));
+    } else {
+      ASSERT_EQ(DecodeF8(all[i]), expected.data<float>()[i]) << i;
+    }
+  }
+}
+
+TEST(Coding, EightBitFloatsAreMultipliedWithTheScaleOfTheirBlock) {
+  constexpr int kRows = 130;
+  constexpr int kInputs = 200;
+  const std::vector<std::byte> ones(std::size_t{kRows} * kInputs, std::byte{0x38});
+  const float scales[] = {1, 2, 3, 4};
+  const WeightSource source{.name = "w",
+                            .format = WeightFormat::kF8E4M3,
+                            .n_out = kRows,
+                            .n_in = kInputs,
+                            .data = ones,
+                            .scales = std::as_bytes(std::span(scales))};
+  ASSERT_TRUE(CheckSource(source).has_value());
+  std::vector<float> row(kInputs);
+  for (const int r : {0, 127, 128, 129}) {
+    DecodeValues(source, r, row.data());
+    EXPECT_EQ(row[127], r < 128 ? 1 : 3);
+    EXPECT_EQ(row[128], r < 128 ? 2 : 4);
+  }
+  WeightSource wrong = source;
+  wrong.scales = wrong.scales.subspan(4);
+  EXPECT_EQ(CheckSource(wrong).error().message,
+            "The scales of tensor `w` [130, 200] should have 16 bytes, but have 12.");
 }
 
 TEST(Coding, HalvesConvertAsMlxConvertsThem) {

@@ -14,6 +14,8 @@ float ReadHalf(const std::uint8_t* at) {
   return HalfToFloat(bits);
 }
 
+std::size_t Size(int n) { return static_cast<std::size_t>(n); }
+
 std::uint8_t U8(unsigned value) { return static_cast<std::uint8_t>(value); }
 
 // 16 bytes: low nibbles are the first 16 codes, high nibbles the last 16.
@@ -24,18 +26,43 @@ void SplitNibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
   }
 }
 
-void DecodeQ5Block(const std::uint8_t* block, std::uint8_t* codes) {
+// The high bits of 32 codes, then their nibbles.
+void DecodeQ5Block(const std::uint8_t* bits, std::uint8_t* codes) {
   std::uint32_t high = 0;
-  std::memcpy(&high, block + 2, sizeof(high));
-  SplitNibbles(block + 6, codes);
+  std::memcpy(&high, bits, sizeof(high));
+  SplitNibbles(bits + 4, codes);
   for (unsigned i = 0; i < 32; ++i) {
     codes[i] = U8(codes[i] | ((high >> i) & 1U) << 4);
+  }
+}
+
+// The codes of IQ4_NL and IQ4_XS stand for these values (ggml-common.h, kvalues_iq4nl), here with
+// the zero point 128.
+constexpr std::uint8_t kIq4Codes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                        129, 141, 153, 166, 181, 197, 217, 241};
+
+void DecodeIq4Block(const std::uint8_t* bytes, std::uint8_t* codes) {
+  SplitNibbles(bytes, codes);
+  for (int i = 0; i < 32; ++i) {
+    codes[i] = kIq4Codes[codes[i]];
   }
 }
 
 void DecodeQ8Block(const std::uint8_t* block, std::uint8_t* codes) {
   for (int i = 0; i < 32; ++i) {
     codes[i] = U8(block[2 + i] ^ 0x80U);  // signed to unsigned with zero 128
+  }
+}
+
+// An exponent, then as Q4_0.
+void DecodeMxfp4(const std::uint8_t* block, int n_in, CodedRow& out) {
+  for (int g = 0; g < n_in / 32; ++g, block += 17) {
+    std::uint8_t* codes = out.codes.data() + 32 * static_cast<std::size_t>(g);
+    out.scales[static_cast<std::size_t>(g)] = Fp4Scale(block[0]);
+    SplitNibbles(block + 1, codes);
+    for (int i = 0; i < 32; ++i) {
+      codes[i] = kFp4Codes[codes[i]];
+    }
   }
 }
 
@@ -56,8 +83,17 @@ void DecodeSmallBlocks(WeightFormat format, const std::uint8_t* block, int n_in,
         block += 20;
         break;
       case WeightFormat::kQ5_0:
-        DecodeQ5Block(block, codes);
+        DecodeQ5Block(block + 2, codes);
         block += 22;
+        break;
+      case WeightFormat::kQ5_1:
+        out.biases[group] = ReadHalf(block + 2);
+        DecodeQ5Block(block + 4, codes);
+        block += 24;
+        break;
+      case WeightFormat::kIQ4_NL:
+        DecodeIq4Block(block + 2, codes);
+        block += 18;
         break;
       default:
         DecodeQ8Block(block, codes);
@@ -122,6 +158,55 @@ void DecodeQ6K(const std::uint8_t* block, int n_in, CodedRow& out) {
   }
 }
 
+// Input i of 256 of Q2_K and Q3_K: two bits of 64 bytes, 32 bytes and 4 shifts to each half.
+unsigned TwoBits(const std::uint8_t* bytes, unsigned i) {
+  return (static_cast<unsigned>(bytes[32 * (i / 128) + i % 32]) >> (2 * (i % 128 / 32))) & 3U;
+}
+
+void DecodeQ2K(const std::uint8_t* block, int n_in, CodedRow& out) {
+  for (std::size_t super = 0; super < Size(n_in / kSuperGroup); ++super, block += 84) {
+    for (std::size_t g = 0; g < 16; ++g) {
+      out.sub_scales[16 * super + g] = static_cast<std::int8_t>(block[g] & 0xF);
+      out.sub_biases[16 * super + g] = static_cast<std::int8_t>(block[g] >> 4);
+    }
+    for (unsigned i = 0; i < 256; ++i) {
+      out.codes[256 * super + i] = U8(TwoBits(block + 16, i));
+    }
+    out.super_scales[super] = ReadHalf(block + 80);
+    out.super_biases[super] = -ReadHalf(block + 82);
+  }
+}
+
+void DecodeQ3K(const std::uint8_t* block, int n_in, CodedRow& out) {
+  for (std::size_t super = 0; super < Size(n_in / kSuperGroup); ++super, block += 110) {
+    const std::uint8_t* scales = block + 96;  // 16 of 6 bits: nibbles of 8 bytes, then 2 bits of 4
+    for (unsigned g = 0; g < 16; ++g) {
+      const unsigned low = (static_cast<unsigned>(scales[g % 8]) >> (4 * (g / 8))) & 0xFU;
+      const unsigned high = (static_cast<unsigned>(scales[8 + g % 4]) >> (2 * (g / 4))) & 3U;
+      out.sub_scales[16 * super + g] =
+          static_cast<std::int8_t>(static_cast<int>(low | high << 4) - 32);
+    }
+    for (unsigned i = 0; i < 256; ++i) {
+      const unsigned third = (static_cast<unsigned>(block[i % 32]) >> (i / 32)) & 1U;
+      out.codes[256 * super + i] = U8(TwoBits(block + 32, i) | third << 2);
+    }
+    out.super_scales[super] = ReadHalf(block + 108);
+  }
+}
+
+void DecodeIq4Xs(const std::uint8_t* block, int n_in, CodedRow& out) {
+  for (std::size_t super = 0; super < Size(n_in / kSuperGroup); ++super, block += 136) {
+    out.super_scales[super] = ReadHalf(block);
+    const unsigned high = block[2] | static_cast<unsigned>(block[3]) << 8;
+    for (unsigned g = 0; g < 8; ++g) {
+      const unsigned low = (static_cast<unsigned>(block[4 + g / 2]) >> (4 * (g % 2))) & 0xFU;
+      const unsigned scale = low | ((high >> (2 * g)) & 3U) << 4;
+      out.sub_scales[8 * super + g] = static_cast<std::int8_t>(static_cast<int>(scale) - 32);
+      DecodeIq4Block(block + 8 + 16 * g, out.codes.data() + 256 * super + 32 * g);
+    }
+  }
+}
+
 // float32 products of 11 and at most 8 bits: exact.
 void MultiplyOutSuperScales(CodedRow& out) {
   const std::size_t per_super = out.sub_scales.size() / out.super_scales.size();
@@ -146,6 +231,21 @@ void DecodeGgufRow(WeightFormat format, const std::byte* stored, int n_in, Coded
     case WeightFormat::kQ6_K:
       DecodeQ6K(block, n_in, out);
       MultiplyOutSuperScales(out);
+      break;
+    case WeightFormat::kQ2_K:
+      DecodeQ2K(block, n_in, out);
+      MultiplyOutSuperScales(out);
+      break;
+    case WeightFormat::kQ3_K:
+      DecodeQ3K(block, n_in, out);
+      MultiplyOutSuperScales(out);
+      break;
+    case WeightFormat::kIQ4_XS:
+      DecodeIq4Xs(block, n_in, out);
+      MultiplyOutSuperScales(out);
+      break;
+    case WeightFormat::kMxfp4:
+      DecodeMxfp4(block, n_in, out);
       break;
     default:
       DecodeSmallBlocks(format, block, n_in, out);

@@ -57,6 +57,7 @@ struct TileProduct {
   Product product = Product::kSymmetric;
   int code_bits = 8;                    // upper bound of the codes, 2 to 8
   int stored_bits = 8;                  // 4: as packed; 8: one byte a code
+  bool fp4 = false;                     // what is packed are numbers of kFp4Codes
   int n_groups = 0;                     // groups of 32 inputs
   const std::uint8_t* codes = nullptr;  // [n_groups][256 or 512 bytes]
   const float* scales = nullptr;        // [n_groups (x 2)][16]
@@ -88,6 +89,11 @@ inline void FetchNext(const TileProduct& p, int g) {
   }
 }
 
+// How the kernels are told at compile time what is stored: the bits of a code, 8 or 4, or this for
+// 4-bit numbers of kFp4Codes.
+inline constexpr int kFp4 = -4;
+constexpr int StoredBits(int stored) { return stored == kFp4 ? 4 : stored; }
+
 // Groups under one super scale.
 inline constexpr int kSuperGroups = kSuperGroup / kGroup;
 
@@ -101,9 +107,10 @@ inline ScaleForm ScaleFormOf(const TileProduct& p) {
   return p.sub_scales == nullptr ? ScaleForm::kHalf : ScaleForm::kSuper;
 }
 
-// Float weights: acc = fma(x, w, acc) over the inputs in ascending order.
+// Float weights (kF8E4M3: times 2^-8, which makes its bits those of a half): acc = fma(x, w, acc)
+// over the inputs in ascending order.
 struct FloatProduct {
-  WeightFormat format = WeightFormat::kF32;  // kF32, kF16 or kBF16
+  WeightFormat format = WeightFormat::kF32;  // kF32, kF16, kBF16 or kF8E4M3
   int n_in = 0;
   const std::byte* weights = nullptr;  // [n_in][16] in `format`
   const float* x = nullptr;            // [n_in][R]
@@ -129,8 +136,8 @@ struct Kernels {
   void (*expand_scales)(const PackedScales& packed, const ScaleRange& range, float* scales,
                         float* biases);
 
-  // Packed 4-bit codes to one byte each.
-  void (*expand_codes)(const std::uint8_t* packed, int n_groups, std::uint8_t* codes);
+  // Packed 4-bit codes, or numbers of kFp4Codes, to one byte each.
+  void (*expand_codes)(const std::uint8_t* packed, int n_groups, bool fp4, std::uint8_t* codes);
 
   void (*multiply)(int rows, const TileProduct& product);
   void (*multiply_float)(int rows, const FloatProduct& product);

@@ -56,4 +56,22 @@ Result<std::unique_ptr<Linear>> MakeLinear(const Context& context,
   }
 }
 
+Result<std::unique_ptr<Linear>> MakeFloatLinear(const Context& context, const WeightSource& source,
+                                                std::span<const float> bias) {
+  if (Result<void> ok = CheckParts({&source, 1}, bias.size()); !ok) {
+    return Fail(ok.error());
+  }
+  const auto n_in = static_cast<std::size_t>(source.n_in);
+  std::vector<float> values(static_cast<std::size_t>(source.n_out) * n_in);
+  for (int row = 0; row < source.n_out; ++row) {
+    linear::DecodeValues(source, row, values.data() + static_cast<std::size_t>(row) * n_in);
+  }
+  const WeightSource floats{.name = source.name,
+                            .format = WeightFormat::kF32,
+                            .n_out = source.n_out,
+                            .n_in = source.n_in,
+                            .data = std::as_bytes(std::span(values))};
+  return MakeLinear(context, {&floats, 1}, bias);
+}
+
 }  // namespace ops

@@ -18,7 +18,8 @@ namespace ops {
 // Native: W is repacked once into tiles for the instruction set. Quantised formats: x is rounded to
 // int8 per row and group of 32 inputs (scale = max|x| / 127, round to nearest even), products are
 // summed exactly in int32 inside a group, groups are added in float32 in ascending order. Float
-// formats: float32 accumulation in ascending order of the input. Either way a row's result depends
+// formats: float32 accumulation in ascending order of the input (8-bit floats: over the 128 inputs
+// of one scale, then these sums times their scales in order). Either way a row's result depends
 // on that row alone, not on T, nor on the thread count. Reference: MLX quantized_matmul or matmul
 // on the same stored values, without rounding x.
 //
@@ -51,5 +52,11 @@ class Linear {
 [[nodiscard]] Result<std::unique_ptr<Linear>> MakeLinear(const Context& context,
                                                          std::span<const WeightSource> parts,
                                                          std::span<const float> bias = {});
+
+// The same with the stored values as float32, whatever their format: inputs are not rounded. For
+// small matrices whose result decides something.
+[[nodiscard]] Result<std::unique_ptr<Linear>> MakeFloatLinear(const Context& context,
+                                                              const WeightSource& source,
+                                                              std::span<const float> bias = {});
 
 }  // namespace ops

@@ -215,5 +215,19 @@ TEST(Linear, PartsThatDoNotFitTogetherAreRefused) {
   }
 }
 
+TEST(Linear, AFloatLinearMultipliesWithTheStoredValuesAndRoundsNoInput) {
+  ThreadPool pool(2);
+  for (const linear::TestFormat& format : linear::AllFormats()) {
+    const int n_in = format.block() == 1 ? 200 : 256;
+    const auto made = MakeRandomSource(format, 19, n_in);
+    const std::vector<float> x = RandomRows(3, n_in);
+    for (const Context& context : {Native(pool), Reference()}) {
+      const auto floats = MakeFloatLinear(context, made->source);
+      ASSERT_TRUE(floats.has_value());
+      ExpectWithinBound(made->source, x, Values((**floats)(Matrix(x, 3))), false, format.name);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ops

@@ -1,4 +1,4 @@
-// MLX's affine format: a row is one little-endian bit stream of codes (mlx/ops.cpp, `quantize`).
+// MLX's formats: a row is one little-endian bit stream of codes (mlx/ops.cpp, `quantize`).
 #include <cstring>
 
 #include "ops/half.h"
@@ -18,12 +18,26 @@ float ReadScale(std::span<const std::byte> values, ScaleFormat format, std::size
   return format == ScaleFormat::kF16 ? HalfToFloat(bits) : BFloatToFloat(bits);
 }
 
+void DecodeMxfp4Row(const std::uint8_t* bytes, const std::byte* exponents, CodedRow& out) {
+  for (std::size_t i = 0; i < out.codes.size(); i += 2, ++bytes) {
+    out.codes[i] = kFp4Codes[*bytes & 0xFU];
+    out.codes[i + 1] = kFp4Codes[*bytes >> 4U];
+  }
+  for (std::size_t g = 0; g < out.scales.size(); ++g) {
+    out.scales[g] = Fp4Scale(static_cast<std::uint8_t>(exponents[g]));
+  }
+}
+
 }  // namespace
 
 void DecodeMlxRow(const WeightSource& source, int stored_row, CodedRow& out) {
   const std::size_t row = static_cast<std::size_t>(stored_row);
   const auto* bytes =
       reinterpret_cast<const std::uint8_t*>(source.data.data()) + row * StoredRowBytes(source);
+  if (source.format == WeightFormat::kMlxMxfp4) {
+    DecodeMxfp4Row(bytes, source.scales.data() + row * out.scales.size(), out);
+    return;
+  }
   const unsigned bits = static_cast<unsigned>(source.bits);
   // Eight codes fill `bits` whole bytes.
   for (std::size_t i = 0; i < out.codes.size(); i += 8, bytes += bits) {

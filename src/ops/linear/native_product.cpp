@@ -8,8 +8,6 @@
 namespace ops::linear {
 namespace {
 
-// Inputs that a tile's scratch covers: 16 KiB of codes and 4 KiB of scales stay in the L1 cache.
-constexpr int kChunk = 1024;
 // Inputs of a float chunk: 32 KiB of float32 weights at most.
 constexpr int kFloatChunk = 512;
 // Rows of a super block: with kChunk inputs each 512 KiB of activations, which the L2 cache keeps
@@ -25,13 +23,20 @@ std::size_t Size(int n) { return static_cast<std::size_t>(n); }
 int DivideUp(int a, int b) { return (a + b - 1) / b; }
 
 Product ProductOf(const Coding& coding) {
-  if (coding.affine) {
-    return Product::kAffine;
+  if (coding.scale_group == 16) {
+    return Product::kSymmetric16;  // biases are added after it
   }
-  return coding.scale_group == 16 ? Product::kSymmetric16 : Product::kSymmetric;
+  return coding.affine ? Product::kAffine : Product::kSymmetric;
 }
 
 int BlocksPerSuper(const RowBlocks& blocks) { return std::max(1, kSuperRows / blocks.rows); }
+
+int SupersOf(const RowBlocks& blocks) { return DivideUp(blocks.n_blocks, BlocksPerSuper(blocks)); }
+
+int SupersOf(const NativeProduct::Inputs& inputs) {
+  return std::max(inputs.coded ? SupersOf(inputs.coded->blocks()) : 1,
+                  inputs.floats ? SupersOf(inputs.floats->blocks()) : 1);
+}
 
 BlockRange BlocksOf(const RowBlocks& blocks, int super) {
   const int step = BlocksPerSuper(blocks);
@@ -39,16 +44,6 @@ BlockRange BlocksOf(const RowBlocks& blocks, int super) {
 }
 
 }  // namespace
-
-// The activations in the forms that the parts want.
-struct NativeProduct::Inputs {
-  std::optional<QuantizedRows> coded;
-  std::optional<TransposedRows> floats;
-
-  [[nodiscard]] int n_supers(const RowBlocks& blocks) const {
-    return DivideUp(blocks.n_blocks, BlocksPerSuper(blocks));
-  }
-};
 
 // Consecutive tiles of one part: what a task works on.
 struct NativeProduct::Unit {
@@ -105,26 +100,49 @@ NativeProduct::Unit NativeProduct::FindUnit(int index, int tiles_per_unit) const
           .end_tile = std::min(first + tiles_per_unit, parts_[part].n_tiles())};
 }
 
+NativeProduct::Inputs NativeProduct::Prepare(const float* x, int n_rows, ThreadPool& pool) const {
+  Inputs inputs;
+  for (const PackedMatrix& part : parts_) {
+    if (part.is_float() && !inputs.floats) {
+      inputs.floats.emplace(x, RowBlocks(n_rows, kernels_.float_rows), n_in(), pool);
+    } else if (!part.is_float() && !inputs.coded) {
+      inputs.coded.emplace(x, RowBlocks(n_rows, kernels_.coded_rows), n_in(), kernels_, kinds_,
+                           pool);
+    }
+  }
+  return inputs;
+}
+
+int NativeProduct::n_tiles() const {
+  int n_tiles = 0;
+  for (const PackedMatrix& part : parts_) {
+    n_tiles += part.n_tiles();
+  }
+  return n_tiles;
+}
+
+void NativeProduct::MultiplyTiles(const Inputs& inputs, int first, int end, float* y) const {
+  const int n_supers = SupersOf(inputs);
+  int before = 0;  // tiles of the parts before
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const Unit unit{.part = part,
+                    .first_tile = std::max(0, first - before),
+                    .end_tile = std::min(parts_[part].n_tiles(), end - before)};
+    for (int super = 0; unit.first_tile < unit.end_tile && super < n_supers; ++super) {
+      RunUnit(inputs, unit, super, y);
+    }
+    before += parts_[part].n_tiles();
+  }
+}
+
 void NativeProduct::Multiply(const float* x, int n_rows, float* y) const {
   if (n_rows == 0) {
     return;
   }
-  Inputs inputs;
-  int n_supers = 1;
-  int n_tiles = 0;
-  for (const PackedMatrix& part : parts_) {
-    n_tiles += part.n_tiles();
-    if (part.is_float() && !inputs.floats) {
-      inputs.floats.emplace(x, RowBlocks(n_rows, kernels_.float_rows), n_in(), pool_);
-      n_supers = std::max(n_supers, inputs.n_supers(inputs.floats->blocks()));
-    } else if (!part.is_float() && !inputs.coded) {
-      inputs.coded.emplace(x, RowBlocks(n_rows, kernels_.coded_rows), n_in(), kernels_, kinds_,
-                           pool_);
-      n_supers = std::max(n_supers, inputs.n_supers(inputs.coded->blocks()));
-    }
-  }
+  const Inputs inputs = Prepare(x, n_rows, pool_);
+  const int n_supers = SupersOf(inputs);
   const int wanted_tasks = pool_.size() * kTasksPerThread;
-  int tiles_per_unit = std::max(1, DivideUp(n_tiles * n_supers, wanted_tasks));
+  int tiles_per_unit = std::max(1, DivideUp(n_tiles() * n_supers, wanted_tasks));
   if (n_rows > kMaxRows) {
     tiles_per_unit = std::min(tiles_per_unit, kMaxUnitTiles);
   }
@@ -139,12 +157,12 @@ void NativeProduct::Multiply(const float* x, int n_rows, float* y) const {
 
 void NativeProduct::RunUnit(const Inputs& inputs, const Unit& unit, int super, float* y) const {
   if (parts_[unit.part].is_float()) {
-    if (super < inputs.n_supers(inputs.floats->blocks())) {
+    if (super < SupersOf(inputs.floats->blocks())) {
       RunFloat(*inputs.floats, unit, super, y);
     }
     return;
   }
-  if (super >= inputs.n_supers(inputs.coded->blocks())) {
+  if (super >= SupersOf(inputs.coded->blocks())) {
     return;
   }
   // One row block: tile after tile, as they lie in memory. More: some tiles share a chunk of
@@ -197,7 +215,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
                              const TileSums& sums) const {
   alignas(64) std::uint8_t codes[kChunk * kTile];
   alignas(64) float scales[kChunk / 16 * kTile];
-  alignas(64) float biases[kChunk / kGroup * kTile];
+  alignas(64) float biases[kChunk / 16 * kTile];
   const PackedMatrix& part = parts_[chunk.part];
   const Coding& coding = part.coding();
   const int n_inputs = std::min(kChunk, n_in() - chunk.first_input);
@@ -205,6 +223,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
       .product = ProductOf(coding),
       .code_bits = coding.code_bits,
       .stored_bits = coding.packed_bits(),
+      .fp4 = coding.fp4,
       .n_groups = n_inputs / kGroup,
       .codes = part.Codes(chunk.tile) + Size(chunk.first_input / kGroup) * Size(part.group_bytes()),
       .scales = scales,
@@ -226,7 +245,7 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
     product.next_lines = DivideUp(part.group_bytes() + kTile * 4, 64);
   }
   if (product.stored_bits == 4 && !once) {  // pays when several row blocks read them
-    kernels_.expand_codes(product.codes, product.n_groups, codes);
+    kernels_.expand_codes(product.codes, product.n_groups, coding.fp4, codes);
     product.codes = codes;
     product.stored_bits = 8;
   }
@@ -234,6 +253,34 @@ void NativeProduct::RunChunk(const QuantizedRows& x, const BlockRange& range, co
     x.Point(block, chunk.first_input, part_kind_[chunk.part], product);
     product.acc = sums.At(x.blocks().first_row(block) - x.blocks().first_row(range.first));
     kernels_.multiply(x.blocks().rows_of(block), product);
+    if (coding.affine && coding.scale_group == 16) {
+      AddBiases16(x, block, {.first_input = chunk.first_input, .n_inputs = n_inputs}, biases,
+                  product);
+    }
+  }
+}
+
+// acc = fma(bias, sum of x, acc) over groups of 16 inputs in ascending order: the float kernels'
+// work, with the groups for inputs.
+void NativeProduct::AddBiases16(const QuantizedRows& x, int block, const Inputs16& inputs,
+                                const float* biases, const TileProduct& product) const {
+  alignas(64) float sums[kChunk / 16 * kMaxRows];
+  alignas(64) float some[kChunk / 16 * kMaxRows];
+  const int rows = x.blocks().rows_of(block);
+  const int n_groups = inputs.n_inputs / 16;
+  x.ScaledSums16(block, inputs.first_input, n_groups, sums);
+  for (int first = 0; first < rows; first += kernels_.float_rows) {
+    const int n = std::min(kernels_.float_rows, rows - first);
+    for (int g = 0; g < n_groups; ++g) {
+      std::copy_n(sums + g * rows + first, n, some + g * n);
+    }
+    kernels_.multiply_float(n, {.format = WeightFormat::kF32,
+                                .n_in = n_groups,
+                                .weights = reinterpret_cast<const std::byte*>(biases),
+                                .x = some,
+                                .acc = product.acc + first * product.acc_stride,
+                                .acc_stride = product.acc_stride,
+                                .fresh = false});
   }
 }
 
@@ -241,22 +288,48 @@ void NativeProduct::RunFloat(const TransposedRows& x, const Unit& unit, int supe
   const PackedMatrix& part = parts_[unit.part];
   const RowBlocks& blocks = x.blocks();
   const BlockRange range = BlocksOf(blocks, super);
-  const std::size_t input_bytes = kTile * (part.format() == WeightFormat::kF32 ? 4 : 2);
+  const bool scaled = part.format() == WeightFormat::kF8E4M3;
+  const int chunk = scaled ? kFloatScaleBlock : kFloatChunk;
+  const std::size_t input_bytes = kTile * (scaled                                ? 1
+                                           : part.format() == WeightFormat::kF32 ? 4
+                                                                                 : 2);
   std::vector<float> aside;
   for (int tile = unit.first_tile; tile < unit.end_tile; ++tile) {
     const TileSums sums = MakeSums(unit.part, tile, blocks, range, y, aside);
     FloatProduct product{.format = part.format(), .acc_stride = sums.stride()};
-    for (int first = 0; first < n_in(); first += kFloatChunk) {
-      product.n_in = std::min(kFloatChunk, n_in() - first);
+    for (int first = 0; first < n_in(); first += chunk) {
+      product.n_in = std::min(chunk, n_in() - first);
       product.fresh = first == 0;
       product.weights = part.Floats(tile) + Size(first) * input_bytes;
       for (int block = range.first; block < range.end; ++block) {
         product.x = x.At(block, first);
         product.acc = sums.At(blocks.first_row(block) - blocks.first_row(range.first));
-        kernels_.multiply_float(blocks.rows_of(block), product);
+        if (scaled) {
+          MultiplyScaled(blocks.rows_of(block), product, part.FloatScales(tile, first));
+        } else {
+          kernels_.multiply_float(blocks.rows_of(block), product);
+        }
       }
     }
     sums.Finish(Bias(unit.part, tile));
+  }
+}
+
+void NativeProduct::MultiplyScaled(int rows, const FloatProduct& product,
+                                   const float* scales) const {
+  alignas(64) float block_sums[kMaxRows * kTile];
+  FloatProduct block = product;
+  block.acc = block_sums;
+  block.acc_stride = kTile;
+  block.fresh = true;
+  kernels_.multiply_float(rows, block);
+  for (int r = 0; r < rows; ++r) {
+    float* const acc = product.acc + r * product.acc_stride;
+    const float* const sums = block_sums + r * kTile;
+    for (int c = 0; c < kTile; ++c) {
+      const float term = sums[c] * scales[c];
+      acc[c] = product.fresh ? term : acc[c] + term;
+    }
   }
 }
 

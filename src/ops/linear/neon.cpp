@@ -26,7 +26,9 @@ template <int kStored, bool kWide, int kV>
     return vreinterpretq_s8_u8(kWide ? veorq_u8(bytes, vdupq_n_u8(0x80)) : bytes);
   } else {
     const uint8x16_t both = vld1q_u8(codes + 64 * (kV % 4) + 16 * four);
-    return vreinterpretq_s8_u8(kV < 4 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4));
+    const uint8x16_t nibbles = kV < 4 ? vandq_u8(both, vdupq_n_u8(15)) : vshrq_n_u8(both, 4);
+    return vreinterpretq_s8_u8(kStored == kFp4 ? vqtbl1q_u8(vld1q_u8(kFp4Codes), nibbles)
+                                               : nibbles);
   }
 }
 
@@ -107,7 +109,7 @@ template <int R>
 template <int R, Product kProduct, int kStored, bool kWide, ScaleForm kForm>
 [[gnu::always_inline]] inline void AddGroup(const TileProduct& p, int g, int lane,
                                             Accumulators<R>& acc) {
-  const std::uint8_t* codes = p.codes + 64 * kStored * g + 4 * lane;
+  const std::uint8_t* codes = p.codes + 64 * StoredBits(kStored) * g + 4 * lane;
   const std::int8_t* x = p.x + g * R * kGroup;
   const float* x_scales = p.x_scales + g * R;
   Sums<R> dot;
@@ -204,6 +206,9 @@ RunFunction Choose(std::size_t index, const TileProduct& p) {
 
 void Multiply(int rows, const TileProduct& p) {
   const auto index = static_cast<std::size_t>(rows - 1);
+  if (p.fp4 && p.stored_bits == 4) {
+    return kTable<Product::kSymmetric, kFp4, false, ScaleForm::kFloat>[index](p);
+  }
   switch (p.product) {
     case Product::kSymmetric16:
       return Choose<Product::kSymmetric16, ScaleForm::kFloat>(index, p)(p);

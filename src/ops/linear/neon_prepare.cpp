@@ -3,6 +3,7 @@
 #include <arm_neon.h>
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "ops/linear/neon_parts.h"
@@ -73,6 +74,14 @@ template <WeightFormat kFormat>
                                                       std::ptrdiff_t four) {
   if constexpr (kFormat == WeightFormat::kF32) {
     return vld1q_f32(reinterpret_cast<const float*>(weights) + four * 4);
+  } else if constexpr (kFormat == WeightFormat::kF8E4M3) {
+    // The byte in the upper half of 16 bits, one to the right: all in a half's places but for the
+    // copy of the sign in the exponent's highest bit.
+    std::uint32_t bytes = 0;
+    std::memcpy(&bytes, weights + four * 4, sizeof(bytes));
+    const uint16x4_t words = vshl_n_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes))), 8);
+    const int16x4_t shifted = vshr_n_s16(vreinterpret_s16_u16(words), 1);
+    return FromHalves(vand_u16(vreinterpret_u16_s16(shifted), vdup_n_u16(0xBFFF)));
   } else {
     const uint16x4_t bits = vld1_u16(reinterpret_cast<const std::uint16_t*>(weights) + four * 4);
     if constexpr (kFormat == WeightFormat::kF16) {
@@ -157,12 +166,14 @@ void NeonExpandScales(const PackedScales& packed, const ScaleRange& range, float
   }
 }
 
-void NeonExpandCodes(const std::uint8_t* packed, int n_groups, std::uint8_t* codes) {
+void NeonExpandCodes(const std::uint8_t* packed, int n_groups, bool fp4, std::uint8_t* codes) {
+  constexpr std::uint8_t kSame[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const uint8x16_t table = vld1q_u8(fp4 ? kFp4Codes : kSame);
   for (int g = 0; g < n_groups; ++g, packed += 256, codes += 512) {
     for (int i = 0; i < 256; i += 16) {
       const uint8x16_t both = vld1q_u8(packed + i);
-      vst1q_u8(codes + i, vandq_u8(both, vdupq_n_u8(15)));
-      vst1q_u8(codes + 256 + i, vshrq_n_u8(both, 4));
+      vst1q_u8(codes + i, vqtbl1q_u8(table, vandq_u8(both, vdupq_n_u8(15))));
+      vst1q_u8(codes + 256 + i, vqtbl1q_u8(table, vshrq_n_u8(both, 4)));
     }
   }
 }
@@ -174,6 +185,8 @@ void NeonMultiplyFloat(int rows, const FloatProduct& product) {
       return kTable<WeightFormat::kF16>[index](product);
     case WeightFormat::kBF16:
       return kTable<WeightFormat::kBF16>[index](product);
+    case WeightFormat::kF8E4M3:
+      return kTable<WeightFormat::kF8E4M3>[index](product);
     default:
       return kTable<WeightFormat::kF32>[index](product);
   }

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -20,7 +22,23 @@ std::size_t RoundUp(std::size_t bytes) {
 
 std::size_t ScaleSize(ScaleKind kind) { return kind == ScaleKind::kF32 ? 4 : 2; }
 
-std::size_t FloatSize(WeightFormat format) { return format == WeightFormat::kF32 ? 4 : 2; }
+std::size_t FloatSize(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return 4;
+    case WeightFormat::kF8E4M3:
+      return 1;
+    default:
+      return 2;
+  }
+}
+
+// What the kernels' E4M3 weights lack.
+constexpr float kF8Factor = 0x1p8F;
+
+std::size_t FloatScaleBlocks(int n_in) {
+  return static_cast<std::size_t>((n_in + kFloatScaleBlock - 1) / kFloatScaleBlock);
+}
 
 void StoreScale(ScaleKind kind, float value, std::byte* at) {
   if (kind == ScaleKind::kF32) {
@@ -65,11 +83,18 @@ CodePlace PlaceOf(int packed_bits, std::size_t i, int channel) {
   return {.byte = group * 512 + in_group / 4 * 64 + lane + in_group % 4, .shift = 0};
 }
 
+std::uint8_t NumberOfFp4Code(std::uint8_t code) {
+  return static_cast<std::uint8_t>(std::ranges::find(kFp4Codes, code) - std::begin(kFp4Codes));
+}
+
 float ReadFloat(WeightFormat format, const std::byte* at) {
   if (format == WeightFormat::kF32) {
     float value = 0;
     std::memcpy(&value, at, sizeof(value));
     return value;
+  }
+  if (format == WeightFormat::kF8E4M3) {
+    return DecodeF8(std::to_integer<std::uint8_t>(*at));
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, at, sizeof(bits));
@@ -107,7 +132,10 @@ PackedMatrix::Layout PackedMatrix::MakeLayout() const {
   Layout layout;
   const std::size_t n_in = static_cast<std::size_t>(n_in_);
   if (is_float()) {
-    layout.size = RoundUp(n_in * kTile * FloatSize(format_));
+    if (format_ == WeightFormat::kF8E4M3) {
+      layout.codes = RoundUp(FloatScaleBlocks(n_in_) * kTile * sizeof(float));
+    }
+    layout.size = layout.codes + RoundUp(n_in * kTile * FloatSize(format_));
     return layout;
   }
   const bool super = coding_.scale_kind == ScaleKind::kSuper;
@@ -135,10 +163,33 @@ void PackedMatrix::PackFloatTile(const WeightSource& source, int tile) {
     const std::byte* values =
         source.data.data() + static_cast<std::size_t>(stored) * StoredRowBytes(source);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n_in_); ++i) {
-      std::memcpy(out + (i * kTile + static_cast<std::size_t>(channel)) * size, values + i * size,
-                  size);
+      std::memcpy(out + layout_.codes + (i * kTile + static_cast<std::size_t>(channel)) * size,
+                  values + i * size, size);
+    }
+    if (format_ == WeightFormat::kF8E4M3) {
+      PackFloatScales(source, out_row, out + static_cast<std::size_t>(channel) * sizeof(float));
     }
   }
+}
+
+void PackedMatrix::PackFloatScales(const WeightSource& source, int row, std::byte* scales) const {
+  std::vector<float> values(static_cast<std::size_t>(n_in_));
+  DecodeFloatRow(source, row, values.data());
+  for (int first = 0; first < n_in_; first += kFloatScaleBlock) {
+    const auto begin = values.begin() + first;
+    const auto end = values.begin() + std::min(first + kFloatScaleBlock, n_in_);
+    const bool any_nan = std::any_of(begin, end, [](float value) { return std::isnan(value); });
+    const float scale = any_nan ? std::numeric_limits<float>::quiet_NaN()
+                                : FloatScale(source, row, first) * kF8Factor;
+    std::memcpy(scales, &scale, sizeof(scale));
+    scales += kTile * sizeof(scale);
+  }
+}
+
+const float* PackedMatrix::FloatScales(int tile, int first) const {
+  return format_ == WeightFormat::kF8E4M3
+             ? reinterpret_cast<const float*>(Tile(tile)) + first / kFloatScaleBlock * kTile
+             : nullptr;
 }
 
 void PackedMatrix::PackCodedTile(const WeightSource& source, int tile) {
@@ -166,7 +217,8 @@ void PackedMatrix::PackChannel(const CodedRow& row, std::byte* tile, int channel
   const int bits = coding_.packed_bits();
   for (std::size_t i = 0; i < row.codes.size(); ++i) {
     const CodePlace place = PlaceOf(bits, i, channel);
-    codes[place.byte] |= static_cast<std::byte>(row.codes[i]) << place.shift;
+    const std::uint8_t stored = coding_.fp4 ? NumberOfFp4Code(row.codes[i]) : row.codes[i];
+    codes[place.byte] |= static_cast<std::byte>(stored) << place.shift;
   }
 }
 
@@ -207,16 +259,20 @@ const std::uint8_t* PackedMatrix::Codes(int tile) const {
 void PackedMatrix::CopyRow(int row, float* out) const {
   assert(row >= 0 && row < n_out_);
   if (is_float()) {
-    CopyFloatRow(Tile(row / kTile), row % kTile, out);
+    CopyFloatRow(row / kTile, row % kTile, out);
   } else {
     CopyCodedRow(row / kTile, row % kTile, out);
   }
 }
 
-void PackedMatrix::CopyFloatRow(const std::byte* tile, int channel, float* out) const {
+void PackedMatrix::CopyFloatRow(int tile, int channel, float* out) const {
   const std::size_t size = FloatSize(format_);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(n_in_); ++i) {
-    out[i] = ReadFloat(format_, tile + (i * kTile + static_cast<std::size_t>(channel)) * size);
+  const std::byte* values = Floats(tile);
+  for (int i = 0; i < n_in_; ++i) {
+    out[i] = ReadFloat(format_, values + static_cast<std::size_t>(i * kTile + channel) * size);
+    if (const float* scales = FloatScales(tile, i)) {
+      out[i] *= scales[channel] / kF8Factor;
+    }
   }
 }
 
@@ -236,7 +292,8 @@ void PackedMatrix::CopyCodedRow(int tile, int channel, float* out) const {
                                 scales, biases);
     for (int j = 0; j < kGroup; ++j) {
       const CodePlace place = PlaceOf(bits, static_cast<std::size_t>(first + j), channel);
-      const unsigned code = (static_cast<unsigned>(codes[place.byte]) >> place.shift) & mask;
+      const unsigned stored = (static_cast<unsigned>(codes[place.byte]) >> place.shift) & mask;
+      const unsigned code = coding_.fp4 ? kFp4Codes[stored] : stored;
       const int scale = j / step * kTile + channel;
       // Without affine biases the sum is the exact product: + 0 changes nothing but the sign of
       // zero.

@@ -40,7 +40,8 @@ class AlignedBytes {
 //     8 bits: 8 vectors; vector v holds inputs 4 v + b
 //     4 bits: 4 vectors; vector v holds input 4 v + b in the low nibble, 16 + 4 v + b in the high
 //     one
-// A float tile: [n_in][16] in the stored type.
+// A float tile: [n_in][16] in the stored type; before it for kF8E4M3
+//   scales      [n_in / 128, rounded up][16] f32, times 2^8; NaN where a weight of the 128 is NaN
 // The layout is the same for all instruction sets.
 class PackedMatrix {
  public:
@@ -64,7 +65,9 @@ class PackedMatrix {
   [[nodiscard]] int group_bytes() const { return coding_.packed_bits() * kGroup * kTile / 8; }
 
   // Float matrices: [n_in][16].
-  [[nodiscard]] const std::byte* Floats(int tile) const { return Tile(tile); }
+  [[nodiscard]] const std::byte* Floats(int tile) const { return Tile(tile) + layout_.codes; }
+  // Of inputs [first, first + 128), [16]; null for formats without scales.
+  [[nodiscard]] const float* FloatScales(int tile, int first) const;
 
   // Output row `row` as float32: scale * (code - zero), or fma(scale, code, bias), rounded once.
   void CopyRow(int row, float* out) const;
@@ -82,9 +85,10 @@ class PackedMatrix {
     return memory_.data() + static_cast<std::size_t>(tile) * layout_.size;
   }
   void PackFloatTile(const WeightSource& source, int tile);
+  void PackFloatScales(const WeightSource& source, int row, std::byte* scales) const;
   void PackCodedTile(const WeightSource& source, int tile);
   void PackChannel(const CodedRow& row, std::byte* tile, int channel) const;
-  void CopyFloatRow(const std::byte* tile, int channel, float* out) const;
+  void CopyFloatRow(int tile, int channel, float* out) const;
   void CopyCodedRow(int tile, int channel, float* out) const;
 
   WeightFormat format_;

@@ -88,11 +88,13 @@ void ExpandScales(const PackedScales& packed, const ScaleRange& range, float* sc
   }
 }
 
-void ExpandCodes(const std::uint8_t* packed, int n_groups, std::uint8_t* codes) {
+void ExpandCodes(const std::uint8_t* packed, int n_groups, bool fp4, std::uint8_t* codes) {
   for (int g = 0; g < n_groups; ++g, packed += 256, codes += 512) {
     for (int i = 0; i < 256; ++i) {
-      codes[i] = packed[i] & 0xF;
-      codes[i + 256] = packed[i] >> 4;
+      const std::uint8_t low = packed[i] & 0xF;
+      const std::uint8_t high = packed[i] >> 4;
+      codes[i] = fp4 ? kFp4Codes[low] : low;
+      codes[i + 256] = fp4 ? kFp4Codes[high] : high;
     }
   }
 }
@@ -170,13 +172,18 @@ void Multiply(int rows, const TileProduct& p) {
   for (int g = 0; g < p.n_groups; ++g) {
     const std::uint8_t* codes = p.codes + g * 64 * p.stored_bits;
     if (p.stored_bits == 4) {
-      ExpandCodes(codes, 1, unpacked);
+      ExpandCodes(codes, 1, p.fp4, unpacked);
       codes = unpacked;
     }
     for (int r = 0; r < rows; ++r) {
       MultiplyGroup(p, codes, g, r, rows, p.acc + r * p.acc_stride);
     }
   }
+}
+
+// Sign, exponent and mantissa of an E4M3 byte in a half's places.
+std::uint16_t HalfOfF8(std::uint8_t bits) {
+  return static_cast<std::uint16_t>((bits & 0x80U) << 8 | (bits & 0x7FU) << 7);
 }
 
 void MultiplyFloat(int rows, const FloatProduct& p) {
@@ -187,6 +194,10 @@ void MultiplyFloat(int rows, const FloatProduct& p) {
       switch (p.format) {
         case WeightFormat::kF16:
           weights[c] = ReadScale(p.weights, ScaleKind::kF16, i * kTile + c);
+          break;
+        case WeightFormat::kF8E4M3:
+          weights[c] =
+              HalfToFloat(HalfOfF8(std::to_integer<std::uint8_t>(p.weights[i * kTile + c])));
           break;
         case WeightFormat::kBF16:
           weights[c] = ReadScale(p.weights, ScaleKind::kBF16, i * kTile + c);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "ops/linear/native_product.h"
 #include "ops/linear/test_sources.h"
@@ -26,9 +27,33 @@ float TwinFloat(const float* x, const std::vector<float>& w) {
   return acc;
 }
 
+// E4M3: the sum over the inputs of each scale, then times the scale.
+float TwinF8(const WeightSource& source, int row, const float* x) {
+  const auto n_in = static_cast<std::size_t>(source.n_in);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(source.data.data()) +
+                      static_cast<std::size_t>(row) * n_in;
+  float acc = 0;
+  for (std::size_t first = 0; first < n_in; first += 128) {
+    float sum = 0;
+    for (std::size_t i = first; i < std::min(n_in, first + 128); ++i) {
+      sum = std::fma(x[i], DecodeF8(bytes[i]), sum);
+    }
+    const float term = sum * FloatScale(source, row, static_cast<int>(first));
+    acc = first == 0 ? term : acc + term;
+  }
+  return acc;
+}
+
 float TwinCoded(const float* x, const CodedRow& w, const Coding& coding) {
   float acc = 0;
   const std::size_t step = static_cast<std::size_t>(std::min(coding.scale_group, 32));
+  std::vector<std::pair<float, float>> pending;  // biases of groups of 16, and sums of x
+  const auto add_pending = [&] {
+    for (const auto& [bias, sum] : pending) {
+      acc = std::fma(bias, sum, acc);
+    }
+    pending.clear();
+  };
   for (std::size_t g = 0; g < w.codes.size() / 32; ++g) {
     float max = 0;
     for (std::size_t i = 32 * g; i < 32 * g + 32; ++i) {
@@ -47,10 +72,14 @@ float TwinCoded(const float* x, const CodedRow& w, const Coding& coding) {
       const std::size_t scale = first / static_cast<std::size_t>(coding.scale_group);
       acc = std::fma(static_cast<float>(dot), w.scales[scale] * x_scale, acc);
       if (coding.affine) {
-        acc = std::fma(w.biases[scale], x_scale * static_cast<float>(sum), acc);
+        pending.emplace_back(w.biases[scale], x_scale * static_cast<float>(sum));
       }
     }
+    if (coding.scale_group != 16 || 32 * (g + 1) % kChunk == 0) {
+      add_pending();
+    }
   }
+  add_pending();
   return acc;
 }
 
@@ -69,8 +98,10 @@ std::vector<float> Twin(const WeightSource& source, const std::vector<float>& x,
     }
     for (std::size_t t = 0; t < static_cast<std::size_t>(n_rows); ++t) {
       const float* values = x.data() + t * n_in;
-      y[t * n_out + o] =
-          IsFloat(source.format) ? TwinFloat(values, floats) : TwinCoded(values, row, coding);
+      y[t * n_out + o] = source.format == WeightFormat::kF8E4M3
+                             ? TwinF8(source, static_cast<int>(o), values)
+                         : IsFloat(source.format) ? TwinFloat(values, floats)
+                                                  : TwinCoded(values, row, coding);
     }
   }
   return y;
@@ -242,6 +273,19 @@ TEST(NativeProduct, ZeroTinyAndUnfiniteInputsGiveZeroOrNanButNeverHarm) {
       const std::vector<float> y = MultiplyRows(product, x, 2);
       EXPECT_TRUE(std::isnan(y[0])) << value;
       EXPECT_FALSE(std::isnan(y[16])) << "the other row";
+    }
+  }
+}
+
+TEST(NativeProduct, AnEightBitFloatThatIsNanShowsInItsOutputsOnly) {
+  ThreadPool pool(1);
+  const auto made = MakeRandomSource(FloatFormats()[3], 20, 200);
+  std::memset(made->data.data() + 3 * 200 + 150, 0xFF, 1);
+  for (const InstructionSet set : PresentSets()) {
+    const std::vector<float> y =
+        MultiplyRows(MakeProduct({&made->source}, set, pool), RandomRows(2, 200), 2);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(std::isnan(y[i]), i % 20 == 3) << i;
     }
   }
 }

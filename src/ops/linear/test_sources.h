@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -30,10 +31,14 @@ struct TestFormat {
       case WeightFormat::kF32:
       case WeightFormat::kF16:
       case WeightFormat::kBF16:
+      case WeightFormat::kF8E4M3:
         return 1;
       case WeightFormat::kQ4_K:
       case WeightFormat::kQ5_K:
       case WeightFormat::kQ6_K:
+      case WeightFormat::kQ2_K:
+      case WeightFormat::kQ3_K:
+      case WeightFormat::kIQ4_XS:
         return 256;
       case WeightFormat::kMlxAffine:
         return group_size;
@@ -44,14 +49,20 @@ struct TestFormat {
 };
 
 inline std::vector<TestFormat> GgufFormats() {
-  return {{"q4_0", WeightFormat::kQ4_0}, {"q4_1", WeightFormat::kQ4_1},
-          {"q5_0", WeightFormat::kQ5_0}, {"q8_0", WeightFormat::kQ8_0},
-          {"q4_k", WeightFormat::kQ4_K}, {"q5_k", WeightFormat::kQ5_K},
-          {"q6_k", WeightFormat::kQ6_K}};
+  return {{"q4_0", WeightFormat::kQ4_0},     {"q4_1", WeightFormat::kQ4_1},
+          {"q5_0", WeightFormat::kQ5_0},     {"q8_0", WeightFormat::kQ8_0},
+          {"q4_k", WeightFormat::kQ4_K},     {"q5_k", WeightFormat::kQ5_K},
+          {"q6_k", WeightFormat::kQ6_K},     {"q5_1", WeightFormat::kQ5_1},
+          {"q2_k", WeightFormat::kQ2_K},     {"q3_k", WeightFormat::kQ3_K},
+          {"iq4_nl", WeightFormat::kIQ4_NL}, {"iq4_xs", WeightFormat::kIQ4_XS},
+          {"mxfp4", WeightFormat::kMxfp4}};
 }
 
 inline std::vector<TestFormat> FloatFormats() {
-  return {{"f32", WeightFormat::kF32}, {"f16", WeightFormat::kF16}, {"bf16", WeightFormat::kBF16}};
+  return {{"f32", WeightFormat::kF32},
+          {"f16", WeightFormat::kF16},
+          {"bf16", WeightFormat::kBF16},
+          {"f8_e4m3", WeightFormat::kF8E4M3}};
 }
 
 inline std::vector<TestFormat> MlxFormats() {
@@ -68,9 +79,11 @@ inline std::vector<TestFormat> MlxFormats() {
   return formats;
 }
 
+inline std::vector<TestFormat> MlxMxfp4() { return {{"mlx_mxfp4", WeightFormat::kMlxMxfp4}}; }
+
 inline std::vector<TestFormat> AllFormats() {
   std::vector<TestFormat> all = GgufFormats();
-  for (const auto& more : {MlxFormats(), FloatFormats()}) {
+  for (const auto& more : {MlxFormats(), MlxMxfp4(), FloatFormats()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -91,9 +104,14 @@ inline void PutFloat(std::vector<std::byte>& bytes, std::size_t at, ScaleFormat 
 inline std::vector<std::size_t> ScalesInBlock(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_1:
+    case WeightFormat::kQ5_1:
     case WeightFormat::kQ4_K:
     case WeightFormat::kQ5_K:
       return {0, 2};
+    case WeightFormat::kQ2_K:
+      return {80, 82};
+    case WeightFormat::kQ3_K:
+      return {108};
     case WeightFormat::kQ6_K:
       return {208};
     default:
@@ -107,6 +125,29 @@ inline void FillFloats(std::vector<std::byte>& bytes, ScaleFormat format, float 
   const std::size_t size = format == ScaleFormat::kF32 ? 4 : 2;
   for (std::size_t at = 0; at < bytes.size(); at += size) {
     PutFloat(bytes, at, format, normal(random));
+  }
+}
+
+// Formats whose codes are all values: no NaN among them, scales of a usual size.
+inline void FillScaledCodes(RandomSource& made, std::mt19937& random) {
+  const WeightSource& source = made.source;
+  const auto rows = static_cast<std::size_t>(source.n_out);
+  const auto exponent = [&] { return static_cast<std::byte>(119 + random() % 5); };
+  if (source.format == WeightFormat::kMxfp4) {
+    for (std::size_t at = 0; at < made.data.size(); at += 17) {
+      made.data[at] = exponent();
+    }
+  } else if (source.format == WeightFormat::kMlxMxfp4) {
+    made.scales.resize(made.data.size() / 16);
+    std::ranges::generate(made.scales, exponent);
+  } else {
+    for (std::byte& byte : made.data) {
+      byte = (byte & std::byte{0x7F}) == std::byte{0x7F} ? std::byte{0x38} : byte;
+    }
+    constexpr std::size_t kBlock = kFloatScaleBlock;
+    made.scales.resize((rows + kBlock - 1) / kBlock *
+                       ((static_cast<std::size_t>(source.n_in) + kBlock - 1) / kBlock) * 4);
+    FillFloats(made.scales, ScaleFormat::kF32, 0.01F, random);
   }
 }
 
@@ -124,7 +165,10 @@ inline std::unique_ptr<RandomSource> MakeRandomSource(const TestFormat& format, 
   for (std::byte& byte : made->data) {
     byte = static_cast<std::byte>(random());
   }
-  if (IsFloat(format.format)) {
+  if (format.format == WeightFormat::kF8E4M3 || format.format == WeightFormat::kMlxMxfp4 ||
+      format.format == WeightFormat::kMxfp4) {
+    FillScaledCodes(*made, random);
+  } else if (IsFloat(format.format)) {
     const ScaleFormat as = format.format == WeightFormat::kF32   ? ScaleFormat::kF32
                            : format.format == WeightFormat::kF16 ? ScaleFormat::kF16
                                                                  : ScaleFormat::kBF16;

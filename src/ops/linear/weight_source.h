@@ -16,12 +16,21 @@ enum class WeightFormat : std::uint8_t {
   kQ4_0,
   kQ4_1,
   kQ5_0,
+  kQ5_1,
   kQ8_0,
+  kQ2_K,
+  kQ3_K,
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMxfp4,      // OCP Microscaling E2M1 with a power of 2 per 32 inputs
   kMlxAffine,  // `bits` 2, 3, 4, 5, 6 or 8; value = scale * code + bias, per row and `group_size`
                // inputs
+  kMlxMxfp4,   // the same values as kMxfp4 in two tensors, as MLX and gpt-oss's checkpoints have
+               // them
+  kF8E4M3,     // OCP 8-bit float times a float32 scale per 128 x 128 weights (DeepSeek-V3, MiniMax)
 };
 
 enum class ScaleFormat : std::uint8_t { kF32, kF16, kBF16 };
@@ -33,9 +42,11 @@ struct WeightSource {
   WeightFormat format = WeightFormat::kF32;
   int n_out = 0;
   int n_in = 0;
-  // Row-major; kMlxAffine: U32 words, codes packed little end first, no gaps.
+  // Row-major; kMlxAffine and kMlxMxfp4: codes packed little end first, no gaps.
   std::span<const std::byte> data = {};
-  std::span<const std::byte> scales = {};  // kMlxAffine: [n_out, n_in / group_size]
+  // kMlxAffine: [n_out, n_in / group_size]; kMlxMxfp4: [n_out, n_in / 32] exponents, E8M0; kF8E4M3:
+  // [stored rows / 128, n_in / 128] float32, both rounded up.
+  std::span<const std::byte> scales = {};
   std::span<const std::byte> biases = {};  // kMlxAffine: same
   ScaleFormat scale_format = ScaleFormat::kF16;
   int bits = 0;        // kMlxAffine

@@ -34,12 +34,15 @@ TEST(RowOperations, AgreeWithTheReferenceGraphWhateverTheThreads) {
       const mx::array residual = Random(rows, d, 2);
       const mx::array weight = mx::squeeze(Random(1, d, 3), 0);
       const mx::array gate_up = Random(rows, 2 * d, 4);
+      const mx::array short_weight = mx::squeeze(Random(1, d / 3, 5), 0);
       const auto all = [&](const Context& context) {
         const auto added = AddRmsNorm(context, x, residual, weight, 1e-6F);
         return std::vector<std::vector<float>>{
             Values(RmsNorm(context, x, weight, 1e-6F)),
             Values(added.first),
             Values(added.second),
+            Values(AddRmsNorm(context, x, residual, weight, 1e-6F, 0.22F).first),
+            Values(RmsNormColumns(context, gate_up, {weight, short_weight}, 1e-6F)),
             Values(GatedLinearUnit(context, gate_up, Activation::kSilu)),
             Values(GatedLinearUnit(context, gate_up, Activation::kGeluTanh)),
             Values(SigmoidGate(context, x, residual))};

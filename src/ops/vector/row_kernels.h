@@ -7,14 +7,19 @@ namespace ops {
 // Inputs of the norm kernels, rows of `d` floats one after the other.
 struct NormRows {
   const float* x = nullptr;
-  const float* residual = nullptr;  // AddRmsNorm only
+  const float* residual = nullptr;  // AddRmsNorm only, as sum and x_scale
   const float* weight = nullptr;    // [d]
-  float* sum = nullptr;             // AddRmsNorm only: residual + x
+  float* sum = nullptr;             // residual + x_scale * x
   float* y = nullptr;
   int n_rows = 0;
   int d = 0;
   float eps = 0.0F;
+  float x_scale = 1.0F;
 };
+
+// gpt-oss's constants (transformers, models/gpt_oss: alpha, and swiglu_limit of every config).
+inline constexpr float kClampedSwigluAlpha = 1.702F;
+inline constexpr float kClampedSwigluLimit = 7.0F;
 
 struct GluRows {
   const float* gate_up = nullptr;  // [n_rows, 2 d]
@@ -47,6 +52,7 @@ struct RowKernels {
   void (*add_rms_norm)(const NormRows& rows);
   void (*silu_glu)(const GluRows& rows);
   void (*gelu_tanh_glu)(const GluRows& rows);
+  void (*clamped_swiglu)(const GluRows& rows);
   void (*sigmoid_gate)(const GateRows& rows);
   void (*rope)(const RopeRows& rows);
 };

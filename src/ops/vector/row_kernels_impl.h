@@ -55,8 +55,8 @@ inline void AddRmsNormRows(const NormRows& rows) {
     const float* residual = rows.residual + r * rows.d;
     float* sum = rows.sum + r * rows.d;
     for (int i = 0; i < rows.d; i += V::kLanes) {
-      V::Add(V::LoadN(residual + i, rows.d - i), V::LoadN(x + i, rows.d - i))
-          .StoreN(sum + i, rows.d - i);
+      const V scaled = V::Mul(V::LoadN(x + i, rows.d - i), V::Set(rows.x_scale));
+      V::Add(V::LoadN(residual + i, rows.d - i), scaled).StoreN(sum + i, rows.d - i);
     }
     ScaleByWeight<V>(sum, rows.weight, InverseRms<V>(sum, rows.d, rows.eps), rows.d,
                      rows.y + r * rows.d);
@@ -72,6 +72,25 @@ inline void ActivateRows(const GluRows& rows) {
     for (int i = 0; i < rows.d; i += V::kLanes) {
       const int n = rows.d - i;
       V::Mul(kActivation(V::LoadN(gate + i, n)), V::LoadN(up + i, n)).StoreN(y + i, n);
+    }
+  }
+}
+
+// min(gate, limit) * sigmoid(alpha * min(gate, limit)) * (clamp(up, limit) + 1), gpt-oss.
+template <class V>
+inline void ClampedSwigluRows(const GluRows& rows) {
+  const V limit = V::Set(kClampedSwigluLimit);
+  const V lowest = V::Set(-kClampedSwigluLimit);
+  for (long r = 0; r < rows.n_rows; ++r) {
+    const float* gate = rows.gate_up + r * 2 * rows.d;
+    const float* up = gate + rows.d;
+    float* y = rows.y + r * rows.d;
+    for (int i = 0; i < rows.d; i += V::kLanes) {
+      const int n = rows.d - i;
+      const V g = V::Min(limit, V::LoadN(gate + i, n));
+      const V u = V::Max(lowest, V::Min(limit, V::LoadN(up + i, n)));
+      V::Mul(TimesSigmoid(g, V::Mul(V::Set(kClampedSwigluAlpha), g)), V::Add(u, V::Set(1.0F)))
+          .StoreN(y + i, n);
     }
   }
 }
@@ -103,6 +122,7 @@ inline constexpr RowKernels kRowKernels{.rms_norm = &RmsNormRows<V>,
                                         .add_rms_norm = &AddRmsNormRows<V>,
                                         .silu_glu = &ActivateRows<V, &Silu<V>>,
                                         .gelu_tanh_glu = &ActivateRows<V, &GeluTanh<V>>,
+                                        .clamped_swiglu = &ClampedSwigluRows<V>,
                                         .sigmoid_gate = &GateBySigmoid<V>,
                                         .rope = &RotateRows<V>};
 

@@ -198,5 +198,27 @@ TEST(RowKernels, GatedUnitsAreTheDefinitionAndTheSameInAllSets) {
   }
 }
 
+TEST(RowKernels, TheClampedUnitIsTheDefinitionAndTheSameInAllSets) {
+  constexpr int kRows = 2;
+  for (const int d : kSizes) {
+    const std::vector<float> x = RandomFloats(static_cast<std::size_t>(kRows * 2 * d), 1, 6.0F);
+    std::vector<std::vector<float>> y;
+    for (const InstructionSet set : PresentSets()) {
+      y.emplace_back(static_cast<std::size_t>(kRows * d));
+      RowKernelsFor(set).clamped_swiglu(
+          {.gate_up = x.data(), .y = y.back().data(), .n_rows = kRows, .d = d});
+      EXPECT_TRUE(SameBits(y[0], y.back())) << Name(set) << d;
+    }
+    for (int i = 0; i < kRows * d; ++i) {
+      const double gate = std::min(7.0, double{x[static_cast<std::size_t>(i / d * 2 * d + i % d)]});
+      const double up =
+          std::clamp(double{x[static_cast<std::size_t>(i / d * 2 * d + d + i % d)]}, -7.0, 7.0);
+      ASSERT_NEAR(y[0][static_cast<std::size_t>(i)],
+                  gate / (1 + std::exp(-1.702 * gate)) * (up + 1),
+                  2e-6 * (1 + std::abs(gate * (up + 1))));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ops

@@ -7,7 +7,8 @@ A line: format, number of values, the blocks in hex, the float32 values in hex (
 import gguf
 import numpy as np
 
-SCALES_AT = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q8_0": [0], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+SCALES_AT = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q8_0": [0], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+             "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108], "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": []}
 
 rng = np.random.default_rng(7)
 for name, offsets in SCALES_AT.items():
@@ -18,5 +19,7 @@ for name, offsets in SCALES_AT.items():
     for at in offsets:
         scales = rng.normal(0, 0.05, n_blocks).astype(np.float16)
         blocks[:, at : at + 2] = scales.view(np.uint8).reshape(n_blocks, 2)
+    if name == "MXFP4":
+        blocks[:, 0] = rng.integers(100, 150, n_blocks, dtype=np.uint8)
     values = gguf.quants.dequantize(blocks.reshape(1, -1), kind).astype("<f4")
     print(name, values.size, blocks.tobytes().hex(), values.tobytes().hex())
